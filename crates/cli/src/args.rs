@@ -87,6 +87,10 @@ pub(crate) enum CliVerb {
     Approve(verbs::approve::ApproveArgs),
     /// Deny a waiting candidate, or state that an item in doubt did not arrive
     Deny(verbs::approve::DenyArgs),
+    /// Show the changes that no person has read, or the intent of a loop, and record that you read it
+    Review(verbs::review::ReviewArgs),
+    /// Show the evidence for a higher level of a loop, and record your decision
+    Promote(verbs::promote::PromoteArgs),
     /// Put the candidate of a round on a new branch of your repository
     Take(verbs::take::TakeArgs),
     /// Resume a suspended round; after any other outcome, start a new round for the same item
@@ -113,6 +117,8 @@ pub(crate) enum CliVerb {
     Verify,
     /// Test the gates of a loop
     Gates(verbs::gates::GatesArgs),
+    /// Plant known-bad changes for the checker of a loop, and count how many it catches
+    Calibrate(verbs::calibrate::CalibrateArgs),
     /// Copy the state into a new folder, also while a daemon runs
     Backup(verbs::backup::BackupArgs),
     /// Restore a backup
@@ -138,9 +144,9 @@ pub(crate) enum CliVerb {
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Start", &["demo", "init", "patterns", "new", "import", "check", "run", "up", "stop", "service", "doctor"]),
     ("See", &["status", "rounds", "show", "diff", "report", "logs", "why", "costs"]),
-    ("Decide", &["inbox", "approve", "deny", "take", "retry", "budget"]),
+    ("Decide", &["inbox", "approve", "deny", "review", "promote", "take", "retry", "budget"]),
     ("Time", &["schedule", "simulate", "pause", "resume", "thaw", "tick", "hooks"]),
-    ("Trust", &["verify", "gates", "backup", "restore", "gc", "forget"]),
+    ("Trust", &["verify", "gates", "calibrate", "backup", "restore", "gc", "forget"]),
     ("Develop", &["config", "schema", "prompts", "dev", "completions"]),
 ];
 
@@ -172,6 +178,9 @@ impl CliVerb {
     pub(crate) fn needs_store_owner(&self) -> bool {
         match self {
             Self::Run(_) | Self::Approve(_) | Self::Deny(_) | Self::Gc(_) | Self::Retry(_) | Self::Gates(_) => true,
+            Self::Calibrate(_) => true,
+            Self::Promote(args) => args.yes,
+            Self::Review(args) => args.yes,
             Self::Thaw | Self::Pause(_) | Self::Resume(_) | Self::Forget(_) => true,
             Self::Budget(args) => args.needs_store_owner(),
             Self::Import(args) => args.needs_store_owner(),

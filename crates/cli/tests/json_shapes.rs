@@ -79,11 +79,30 @@ fn rounds_have_the_keys_of_the_contract_wherever_they_are_printed() {
     let approved = world.json(&format!("approve {}", round(&runs[1])), 0);
     let denied = world.json(&format!("deny {} --why no", round(&runs[4])), 0);
     let shown: Vec<_> = runs.iter().map(|run| world.json(&format!("show {}", round(run)), 0)).collect();
-    let again = world.json(&format!("retry {}", round(&runs[1])), 10);
+    // Its change is proposed already.
+    let again = world.json(&format!("retry {}", round(&runs[1])), 0);
     shown.iter().chain([&approved, &denied, &again]).for_each(is_a_round);
     check_shape!("show", shown.iter().chain([&approved, &denied]));
     assert_eq!(shown[1], approved, "show and approve print the same document");
     assert_eq!((&denied["outcome"], &denied["exit"]), (&"rejected".into(), &11.into()));
+}
+
+#[test]
+fn documents_about_autonomy_have_documented_shapes() {
+    let world = World::new();
+    let waiting = world.json("run fix", 10);
+    drop(world.json(&format!("approve {}", round(&waiting)), 0));
+    let proposed = world.json("promote fix --to L2", 0);
+    let words = ["promote", "fix", "--to", "L2", "--yes", "--despite", "why", "--json"];
+    let recorded = world.env.loopwright_in(world.repo.path(), words).code(0).json();
+    has_keys(&recorded, "schema loop level ceiling to permits requirements supported evidence debts recorded");
+    check_shape!("promote", [&proposed, &recorded], &["evidence.kinds"]);
+
+    let (unread, read) = (world.json("review", 0), world.json(&format!("review {}", round(&waiting)), 0));
+    has_keys(&unread, "schema changes recorded next");
+    check_shape!("review", [&unread, &read, &world.json("review fix --yes", 0)]);
+    check_shape!("review-intent", [&world.json("review fix --intent", 0)]);
+    check_shape!("calibrate", [&world.json("calibrate fix", 0)]);
 }
 
 #[test]
@@ -112,7 +131,7 @@ fn lists_have_the_keys_of_the_contract() {
     values(&inbox, "items[]")
         .into_iter()
         .for_each(|item| has_keys(item, "id loop round kind risk candidate summary expires"));
-    words_at(&inbox, "items[].kind", "approval in-doubt item-failed loop-paused");
+    words_at(&inbox, "items[].kind", "approval in-doubt item-failed loop-paused loop-demoted");
     words_at(&inbox, "items[].risk", "low medium high");
     check_shape!("inbox", [&nobody, &inbox]);
 
@@ -140,7 +159,7 @@ fn lists_have_the_keys_of_the_contract() {
         words_at(shown, "receipts[].receipt", "started");
     }
     words_at(&loops[1], "memory[].kind", "fact decision failure note");
-    check_shape!("show-loop", &loops, &["state.processed", "state.in_progress"]);
+    check_shape!("show-loop", &loops, &["state.processed", "state.in_progress", "evidence.kinds"]);
     check_shape!("forget", [&world.json("forget slack", 0)]);
 }
 

@@ -6,6 +6,8 @@
 mod pages;
 #[path = "patterns/rounds.rs"]
 mod rounds;
+#[path = "patterns/world.rs"]
+mod world;
 
 use expect_test::expect;
 use loopwright_core::patterns::LoopPattern;

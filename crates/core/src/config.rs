@@ -14,6 +14,7 @@ pub use people::{OS_ACCOUNT, PeopleConfig, SLACK_ACCOUNT};
 pub use providers::{KeySource, KeyStyle, ProviderConfig, built_in};
 pub use webhooks::{SecretLocation, WebhooksConfig};
 
+use crate::autonomy::AutonomyRules;
 use crate::budget::SpendAllowance;
 use crate::spec::path::SpecPath;
 use crate::spec::problem::{ProblemKind, quoted};
@@ -110,6 +111,21 @@ pub struct ConfigLayer {
     pub webhooks_out: BTreeMap<String, OutboundWebhook>,
     /// People with their accounts; only the user's own file may name them.
     pub people: PeopleConfig,
+    /// Whether levels above L1 need a person's confirmation; only the user's own file may say so.
+    pub require_promotion: Option<bool>,
+    /// The limits at which a loop is demoted; only the user's own file may set them.
+    pub demote: DemoteConfig,
+}
+
+/// The limits at which a loop is demoted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct DemoteConfig {
+    /// Rejections in a row.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rejections: Option<u32>,
+    /// The lowest catch rate of the checker, in percent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub catch_rate: Option<u32>,
 }
 
 /// Ceilings that many loops share. A further source can only tighten them.
@@ -135,7 +151,7 @@ impl SharedBudget {
 
 const KEYS: &str = "forge state_dir store agents prices identity approvals provider_wait retention \
     log_retention_days sensitive repos concurrency scheduler_tick_seconds budget providers logins webhooks forges \
-    slack webhooks_out people";
+    slack webhooks_out people require_promotion demote";
 
 /// Reads a configuration file. `file` is the name messages show.
 ///
@@ -181,6 +197,8 @@ fn read(root: &SpecValue<'_>) -> ConfigLayer {
     config.slack = fields.option("slack", forges::read_slack);
     fields.set("webhooks_out", &mut config.webhooks_out, forges::read_webhooks);
     fields.set("people", &mut config.people, people::read);
+    config.require_promotion = fields.option("require_promotion", SpecValue::flag);
+    fields.set("demote", &mut config.demote, demote);
     config
 }
 
@@ -196,6 +214,14 @@ fn within<'n, T>(
 
 fn days(at: &SpecValue<'_>) -> Option<u32> {
     at.whole(1..=36_500)
+}
+
+fn demote(at: &SpecValue<'_>) -> Option<DemoteConfig> {
+    let fields = at.fields("rejections catch_rate")?;
+    Some(DemoteConfig {
+        rejections: fields.option("rejections", |at| at.whole(1..=1_000)),
+        catch_rate: fields.option("catch_rate", |at| at.whole(0..=100)),
+    })
 }
 
 fn identity(at: &SpecValue<'_>) -> Option<CommitterConfig> {
@@ -313,6 +339,17 @@ impl EffectiveConfig {
         self.config.provider_wait.unwrap_or(DEFAULT_WAIT)
     }
 
+    /// The rules of promotion and demotion.
+    #[must_use]
+    pub fn autonomy(&self) -> AutonomyRules {
+        let defaults = AutonomyRules::default();
+        AutonomyRules {
+            require_promotion: self.config.require_promotion.unwrap_or(defaults.require_promotion),
+            rejections_max: self.config.demote.rejections.unwrap_or(defaults.rejections_max),
+            catch_rate_min: self.config.demote.catch_rate.unwrap_or(defaults.catch_rate_min),
+        }
+    }
+
     /// How many days ended rounds are kept: thirty by default.
     #[must_use]
     pub fn retention_days(&self) -> u32 {
@@ -392,6 +429,11 @@ impl ConfigLayer {
         Self {
             forge: over.forge.or(self.forge),
             slack: over.slack.or(self.slack),
+            require_promotion: over.require_promotion.or(self.require_promotion),
+            demote: DemoteConfig {
+                rejections: over.demote.rejections.or(self.demote.rejections),
+                catch_rate: over.demote.catch_rate.or(self.demote.catch_rate),
+            },
             state_dir: over.state_dir.or(self.state_dir),
             store: over.store.or(self.store),
             identity: over.identity.or(self.identity),
@@ -442,6 +484,8 @@ impl ConfigLayer {
             settings.some(&format!("webhooks_out.{name}"), Some(webhook));
         }
         settings.some("people", (!self.people.is_empty()).then_some(&self.people));
+        settings.some("require_promotion", self.require_promotion.as_ref());
+        settings.some("demote", (self.demote != DemoteConfig::default()).then_some(&self.demote));
         settings.0
     }
 }

@@ -10,6 +10,9 @@ use std::num::NonZeroUsize;
 /// The largest number of rows of one page.
 pub const PAGE_ROWS_MAX: usize = 100;
 
+/// The largest number of changed files that are read of one pull request.
+pub const CHANGED_FILES_MAX: usize = 300;
+
 /// The largest number of pages that [`count_open_pulls`] reads: filtered listings may have empty pages.
 const COUNT_PAGES_MAX: usize = 1000;
 
@@ -129,6 +132,32 @@ pub struct CheckRun {
     pub body: String,
 }
 
+/// A file that a pull request changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangedFile {
+    /// Its path; the new one if it was renamed.
+    pub path: String,
+    /// Its part of the unified diff. `None` if the forge shows none, as for a binary or a very large file.
+    pub patch: Option<String>,
+}
+
+/// Splits a unified diff at its file headers. Every line of a file has a prefix in the diff, so no file can forge a header.
+#[must_use]
+pub fn split_diff(diff: &str) -> Vec<ChangedFile> {
+    let mut files: Vec<(String, String)> = Vec::new();
+    for line in diff.lines() {
+        if let Some(names) = line.strip_prefix("diff --git ") {
+            let path = names.rsplit_once(" b/").map_or(names, |(_, path)| path).to_owned();
+            files.push((path, String::new()));
+        }
+        if let Some((_, text)) = files.last_mut() {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    files.into_iter().map(|(path, text)| ChangedFile { path, patch: Some(text) }).collect()
+}
+
 /// The item that comments belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommentsOf {
@@ -216,7 +245,8 @@ pub struct CheckQuery {
     pub state: Option<CheckState>,
     /// The branch they ran for, or whose last commit they ran on. `None` matches checks of every branch.
     pub branch: Option<String>,
-    /// Further commits that count as the branch's last one, such as that of the user's own clone.
+    /// Further commits that count as the branch's last one, such as that of the user's own clone. Without a branch, only
+    /// checks of these commits match, if there are any.
     pub heads: Vec<String>,
 }
 
@@ -224,10 +254,12 @@ impl CheckQuery {
     /// Whether the query matches a check; `tip` is the commit that the forge has on the branch.
     #[must_use]
     pub fn wants(&self, check: &CheckRun, tip: Option<&str>) -> bool {
-        let is_there = |branch: &String| {
-            check.branch.as_ref() == Some(branch) || tip == Some(&check.head) || self.heads.contains(&check.head)
+        let is_head = self.heads.contains(&check.head);
+        let is_there = match &self.branch {
+            Some(branch) => check.branch.as_ref() == Some(branch) || tip == Some(&check.head) || is_head,
+            None => self.heads.is_empty() || is_head,
         };
-        self.state.is_none_or(|state| state == check.state) && self.branch.as_ref().is_none_or(is_there)
+        self.state.is_none_or(|state| state == check.state) && is_there
     }
 }
 
@@ -289,6 +321,9 @@ pub trait ReadForge: Send + Sync {
     /// Pull requests.
     fn pulls<'a>(&'a self, query: &'a ItemQuery, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<PullRequest>>;
 
+    /// The pull requests of one branch into another, in any state.
+    fn branch_pulls<'a>(&'a self, branch: &'a str, base_branch: &'a str) -> Answer<'a, Vec<PullRequest>>;
+
     /// Issues, without pull requests.
     fn issues<'a>(&'a self, query: &'a ItemQuery, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<Issue>>;
 
@@ -302,6 +337,9 @@ pub trait ReadForge: Send + Sync {
     fn own_account(&self) -> Answer<'_, Option<String>> {
         Box::pin(std::future::ready(Ok(None)))
     }
+
+    /// The files that a pull request changes since it left its target branch, at most [`CHANGED_FILES_MAX`].
+    fn changed_files(&self, pull: u64) -> Answer<'_, Vec<ChangedFile>>;
 }
 
 /// Reads pages until there are enough rows or no more pages.

@@ -5,8 +5,10 @@
 pub mod actor;
 pub mod after;
 pub mod answer;
+pub mod autonomy;
 pub mod budget;
 pub mod cadence;
+pub mod calibration;
 pub mod config;
 pub mod deliver;
 pub mod dispatch;

@@ -3,6 +3,7 @@
 
 mod markdown;
 
+use crate::autonomy::LoopDebts;
 use crate::budget::{CountedBy, SpendKnown, StartBill, Tokens};
 use crate::gate::GateResult;
 use crate::level::LoopLevel;
@@ -77,6 +78,9 @@ pub struct RoundReport {
     /// The round's network requests and denials.
     #[serde(default)]
     pub network: NetworkTraffic,
+    /// The debts of the loop when the report was written; `None` in records of earlier builds.
+    #[serde(default)]
+    pub debts: Option<LoopDebts>,
 }
 
 /// One item of the outbox.
@@ -173,6 +177,7 @@ impl RoundReport {
             changes: attempt.map(|attempt| attempt.changes.clone()).unwrap_or_default(),
             notes: own_words(facts).chain(attempt.map(notes).unwrap_or_default()).chain(counts(facts)).collect(),
             agent_report: attempt.and_then(agent_report),
+            debts: facts.debts.clone(),
         };
         report.without_secrets()
     }

@@ -43,6 +43,7 @@ fn walk(choices: &[Choice]) -> Result<Walk, TestCaseError> {
 fn promises(before: &Round, event: &Event, after: &Step, seen: &Seen) -> Result<(), TestCaseError> {
     prop_assert!(!matches!(before.phase(), Phase::Ended(_)), "an ended round took `{}`", event.kind());
     sent_only_what_was_verified_and_let_out(after, seen)?;
+    calibration_leads_to_no_delivery(after)?;
     shipped_only_what_arrived(&after.round, seen)?;
     let (old, new) = (&before.facts().spend, &after.round.facts().spend);
     prop_assert!(new.tokens.total() >= old.tokens.total() && new.usd >= old.usd && new.wall_ms >= old.wall_ms);
@@ -80,6 +81,22 @@ fn sent_only_what_was_verified_and_let_out(after: &Step, seen: &Seen) -> Result<
     Ok(())
 }
 
+/// A round with a planted change never reaches a phase from which something could be sent, whatever happens to it.
+fn calibration_leads_to_no_delivery(after: &Step) -> Result<(), TestCaseError> {
+    if !after.round.facts().started.calibration {
+        return Ok(());
+    }
+    let phase = after.round.phase();
+    let is_apart = !matches!(
+        phase,
+        Phase::Making(_) | Phase::Gating | Phase::Checking(..) | Phase::Approving(_) | Phase::Waiting(_)
+    );
+    prop_assert!(is_apart && !matches!(phase, Phase::Sending(_) | Phase::Doubting(_)), "it is in {:?}", phase);
+    prop_assert!(!after.actions.iter().any(|action| matches!(action, Action::Send(_) | Action::Make(_))));
+    prop_assert!(after.round.outcome() != Some(RoundOutcome::Shipped));
+    Ok(())
+}
+
 fn shipped_only_what_arrived(round: &Round, seen: &Seen) -> Result<(), TestCaseError> {
     let (Phase::Recording(outcome) | Phase::Ended(outcome)) = round.phase() else { return Ok(()) };
     if *outcome != RoundOutcome::Shipped {
@@ -105,6 +122,7 @@ fn waits_are_bounded(round: &Round) -> Result<(), TestCaseError> {
 fn something_follows(after: &Step) -> Result<(), TestCaseError> {
     let busy = match after.round.phase() {
         Phase::Making(AgentRun::Started) | Phase::Checking(_, AgentRun::Started) => true,
+        Phase::Calibrating(AgentRun::Started) => true,
         Phase::Sending(_) => outward(&after.round).count() > after.round.facts().deliveries.len(),
         _ => after.round.is_at_rest(),
     };
@@ -199,7 +217,7 @@ fn walks_reach_every_end_and_every_stage() {
     let missing: Vec<_> =
         RoundOutcome::ALL.into_iter().map(RoundOutcome::word).filter(|end| !ends.contains(end)).collect();
     assert_eq!(missing, Vec::<&str>::new());
-    assert_eq!(kinds.len(), 21, "{kinds:?}");
+    assert_eq!(kinds.len(), 22, "{kinds:?}");
 }
 
 #[test]

@@ -32,7 +32,7 @@ impl Engine {
         bind: &LoopBindings,
     ) -> Result<RoundReport, EngineError> {
         let (candidate, why, at_ms) = (candidate.to_owned(), None, Some(self.now_ms()));
-        let said = PersonDecision { actor: actor.into(), candidate, why, at_ms };
+        let said = PersonDecision { actor: actor.into(), candidate, why, at_ms, position: None };
         if self.is_expired_by_row(round).await? {
             self.expire_round(round, bind).await?;
             return Err(EngineError::Stale("the approval request has expired, which counts as a denial".to_owned()));
@@ -56,8 +56,50 @@ impl Engine {
         bind: &LoopBindings,
     ) -> Result<RoundReport, EngineError> {
         let (candidate, why, at_ms) = (String::new(), Some(why.to_owned()), Some(self.now_ms()));
-        let said = PersonDecision { actor: actor.into(), candidate, why, at_ms };
+        let said = PersonDecision { actor: actor.into(), candidate, why, at_ms, position: None };
         self.end_waiting(round, Event::Denied(said), bind).await
+    }
+
+    /// Records what a person saw at the receiver of one item in doubt: it is there, or it is not, with a reason.
+    /// [`Engine::approve`] and [`Engine::deny`] answer for all items in doubt at once.
+    ///
+    /// # Errors
+    /// [`EngineError::Refused`] when the person may not answer, [`EngineError::Stale`] when the item is not in doubt.
+    pub async fn settle_delivery(
+        &self,
+        round: &str,
+        position: u32,
+        actor: impl Into<Actor>,
+        missing: Option<&str>,
+        bind: &LoopBindings,
+    ) -> Result<RoundReport, EngineError> {
+        let recorded = self.load_round(round).await?;
+        let candidate = recorded.round.facts().attempt().and_then(|attempt| attempt.candidate.clone());
+        let (candidate, why) = (candidate.unwrap_or_default(), missing.map(str::to_owned));
+        let (at_ms, position) = (Some(self.now_ms()), Some(position));
+        let said = PersonDecision { actor: actor.into(), candidate, why, at_ms, position };
+        let event = if missing.is_some() { Event::Denied(said) } else { Event::Approved(said) };
+        self.end_waiting(round, event, bind).await
+    }
+
+    /// Sends an approved candidate again, which its receiver had blocked. An item that may have been sent is looked for
+    /// first.
+    ///
+    /// # Errors
+    /// [`EngineError::Stale`] when no receiver blocks it.
+    pub async fn send_again(
+        &self,
+        round: &str,
+        bind: &LoopBindings,
+        cancel: &CancelToken,
+    ) -> Result<RoundReport, EngineError> {
+        self.send_again_as(round, RoundCaller::manual(bind, cancel)).await
+    }
+
+    /// The same, for the daemon or for a manual start.
+    pub(crate) async fn send_again_as(&self, round: &str, caller: RoundCaller<'_>) -> Result<RoundReport, EngineError> {
+        let after = self.apply_answer(round, Event::Resent, caller).await?;
+        self.round_report(&after).await
     }
 
     /// Ends a round whose question has expired.

@@ -29,6 +29,7 @@ use crate::store::{
 };
 use crate::toolchains::{self, ShownPath};
 use crate::workspace::{self, Workspaces};
+use loopwright_core::autonomy::AutonomyRules;
 use loopwright_core::config::{PeopleConfig, SharedBudget};
 use loopwright_core::dispatch::LoopKey;
 use loopwright_core::prices::ModelPrices;
@@ -76,6 +77,8 @@ pub struct EngineSettings {
     pub forges: Option<Arc<dyn ForgeConnector>>,
     /// People with their accounts elsewhere, whose answers from there count.
     pub people: PeopleConfig,
+    /// The rules of promotion and demotion.
+    pub autonomy: AutonomyRules,
     /// Where tests inject faults.
     pub seam: Seam,
 }
@@ -117,6 +120,7 @@ impl EngineSettings {
             host: None,
             forges: None,
             people: PeopleConfig::default(),
+            autonomy: AutonomyRules::default(),
             seam: Seam::none(),
         }
     }

@@ -80,6 +80,7 @@
 //! [`proc::make_undumpable`] early. The programs in `examples/` run unchanged.
 
 pub mod agents;
+pub mod autonomy;
 pub mod backup;
 pub mod boundary;
 pub mod budget_meter;

@@ -55,7 +55,7 @@ pub fn trusted_path() -> &'static str {
     "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 }
 
-/// The environment that every child starts from. It has the system's programs and those of `extra_path`, UTF-8 and UTC,
+/// The environment that every child starts from. It has the programs of `extra_path` and the system's, UTF-8 and UTC,
 /// answers no prompts, and holds nothing of the user who started the engine.
 pub fn base_env(home: &Path, tmp: &Path, extra_path: &[PathBuf]) -> BTreeMap<OsString, OsString> {
     let fixed = [
@@ -80,14 +80,17 @@ pub fn base_env(home: &Path, tmp: &Path, extra_path: &[PathBuf]) -> BTreeMap<OsS
     env
 }
 
-/// The trusted path first, so that an extra directory can add programs but never replace one of the system's.
+/// The user's own order first, so that a program is the one that the user gets outside: shims and toolchains come before
+/// the system. Directories of the trusted path that the user's lacks come last.
 fn path_with(extra: &[PathBuf]) -> OsString {
-    let mut path = OsString::from(trusted_path());
-    for dir in extra.iter().filter(|dir| is_plain(dir)) {
-        path.push(OsStr::new(":"));
-        path.push(dir);
+    let trusted: Vec<PathBuf> = std::env::split_paths(trusted_path()).collect();
+    let mut dirs: Vec<&Path> = Vec::new();
+    for dir in extra.iter().filter(|dir| is_plain(dir)).chain(&trusted) {
+        if !dirs.contains(&dir.as_path()) {
+            dirs.push(dir);
+        }
     }
-    path
+    dirs.into_iter().map(Path::as_os_str).collect::<Vec<_>>().join(OsStr::new(":"))
 }
 
 /// A relative directory would depend on the working directory, and a colon would split one directory into two.
@@ -111,10 +114,17 @@ mod tests {
     }
 
     #[test]
-    fn extra_directories_come_last_and_invalid_ones_are_dropped() {
-        let extra = ["/opt/a", "relative", "", "/b:c"].map(PathBuf::from);
-        let env = base_env(Path::new("/h"), Path::new("/t"), &extra);
-        assert_eq!(env[OsStr::new("PATH")].to_string_lossy(), format!("{}:/opt/a", trusted_path()));
+    fn path_has_the_users_order_and_then_the_rest_of_the_system() {
+        let path = |extra: &[&str]| {
+            let extra: Vec<PathBuf> = extra.iter().map(PathBuf::from).collect();
+            base_env(Path::new("/h"), Path::new("/t"), &extra)[OsStr::new("PATH")].to_string_lossy().into_owned()
+        };
+        assert_eq!(path(&[]), trusted_path());
+        assert_eq!(path(&["/opt/a", "relative", "", "/b:c"]), format!("/opt/a:{}", trusted_path()));
+        assert_eq!(
+            path(&["/home/ada/.pyenv/shims", "/usr/bin", "/opt/late", "/usr/bin"]),
+            "/home/ada/.pyenv/shims:/usr/bin:/opt/late:/usr/local/sbin:/usr/local/bin:/usr/sbin:/sbin:/bin"
+        );
     }
 
     #[tokio::test]

@@ -533,7 +533,7 @@ async fn answer_of_a_forge_decides_the_next_step() {
         (PriorDelivery::MaybeSent, vec![yes()], sent.clone(), "sent", 0),
         (PriorDelivery::Fresh, vec![unknown()], sent.clone(), "sent", 1),
         (PriorDelivery::MaybeSent, vec![unknown()], sent.clone(), "in doubt", 0),
-        (PriorDelivery::MaybeSent, vec![Err(DeliverError::transient("later"))], sent.clone(), "retry", 0),
+        (PriorDelivery::MaybeSent, vec![Err(DeliverError::transient("later"))], sent.clone(), "look again", 0),
         (PriorDelivery::Fresh, vec![Err(DeliverError::refused("no"))], sent, "refused", 0),
         (PriorDelivery::Fresh, vec![no()], bad(Refused), "refused", 1),
         (PriorDelivery::Fresh, vec![no()], bad(Transient), "retry", 1),

@@ -1,6 +1,7 @@
 //! The store's tests: one list of cases for both databases, and failures that only files can have.
 
 mod store {
+    pub(crate) mod autonomy;
     pub(crate) mod cases;
     pub(crate) mod child;
     mod files;
@@ -11,7 +12,7 @@ mod store {
 }
 
 use store::place::Place;
-use store::{cases, time};
+use store::{autonomy, cases, time};
 
 /// Runs every case on both databases: one test for each on SQLite, and one test for all on PostgreSQL, whose start
 /// costs a second for each process.
@@ -73,6 +74,8 @@ suite! {
     cases::raise_counts_for_its_day_or_its_round_only,
     cases::costs_are_summed_by_group_with_accepted_rounds,
     cases::money_that_does_not_add_up_is_found,
+    autonomy::fate_of_work_moves_once_and_only_from_where_it_was,
+    autonomy::levels_and_calibrations_are_read_again_in_order,
     time::loop_file_texts_are_replaced_and_removed,
     time::rows_of_time_are_read_again,
     time::receipts_come_in_pages_newest_first,

@@ -12,8 +12,8 @@ use crate::shared::{DeliveryOptions, SharedForge};
 use loopwright_core::BoxFuture;
 use loopwright_core::deliver::{Deliver, DeliverError, Delivery, DeliveryLookup, DeliveryReceipt, PushTarget};
 use loopwright_core::forge::{
-    Answer, CheckQuery, CheckRun, CommentsOf, ForgeComment, ForgePage, Issue, ItemQuery, PageToken, PullRequest,
-    ReadForge,
+    Answer, ChangedFile, CheckQuery, CheckRun, CommentsOf, ForgeComment, ForgePage, Issue, ItemQuery, PageToken,
+    PullRequest, ReadForge,
 };
 use std::sync::Arc;
 
@@ -264,12 +264,20 @@ impl ReadForge for RemoteForge {
         self.forge.pulls(query, from)
     }
 
+    fn branch_pulls<'a>(&'a self, branch: &'a str, base_branch: &'a str) -> Answer<'a, Vec<PullRequest>> {
+        self.forge.branch_pulls(branch, base_branch)
+    }
+
     fn issues<'a>(&'a self, query: &'a ItemQuery, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<Issue>> {
         self.forge.issues(query, from)
     }
 
     fn checks<'a>(&'a self, query: &'a CheckQuery, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<CheckRun>> {
         self.forge.checks(query, from)
+    }
+
+    fn changed_files(&self, pull: u64) -> Answer<'_, Vec<ChangedFile>> {
+        self.forge.changed_files(pull)
     }
 
     fn comments<'a>(&'a self, of: CommentsOf, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<ForgeComment>> {

@@ -230,6 +230,22 @@ pub async fn failed_checks_are_found_by_state_and_branch(forge: &dyn ForgeFixtur
     assert_eq!(names(on(&item.branch)).await, [("build".to_owned(), head.clone())]);
     assert_eq!(names(on("no-such-branch")).await, []);
     assert_eq!(names(CheckQuery { state: Some(CheckState::Passed), ..on(&item.branch) }).await, []);
+    let of = |head: &str| CheckQuery { heads: vec![head.to_owned()], ..failed.clone() };
+    assert_eq!(names(of(&head)).await, [("build".to_owned(), head.clone())]);
+    assert_eq!(names(of(&item.base_commit)).await, []);
+}
+
+/// The files of a pull request are read with their diff.
+pub async fn changed_files_of_a_pull_request_have_their_diff(forge: &dyn ForgeFixture) {
+    deliver(forge, &pull(forge, "r1")).await;
+    let number = pulls(forge, &ItemQuery::open()).await[0].about.number;
+    let files = forge.reader().changed_files(number).await.expect("changed files can be read");
+    let [file] = files.as_slice() else { panic!("one file: {files:?}") };
+    let patch = file.patch.as_deref().unwrap_or_default();
+    assert!(
+        !file.path.is_empty() && patch.contains("@@ ") && patch.lines().any(|line| line.starts_with('+')),
+        "{file:?}"
+    );
 }
 
 /// Pages are bounded, and together they contain every row once.
@@ -266,6 +282,7 @@ macro_rules! forge_contract {
             issues_are_filtered
             comment_of_a_loop_is_read_below_its_issue
             failed_checks_are_found_by_state_and_branch
+            changed_files_of_a_pull_request_have_their_diff
             pages_are_bounded_and_complete
         );
     };

@@ -3,7 +3,7 @@
 
 use super::{CommandContext, CommandError, FileProblem, error_from_problems, providers, read_bytes};
 use loopwright_core::config::{
-    ConcurrencyConfig, ConfigLayer, ConfigOrigin, EffectiveConfig, SharedBudget, read_config_file,
+    ConcurrencyConfig, ConfigLayer, ConfigOrigin, DemoteConfig, EffectiveConfig, SharedBudget, read_config_file,
 };
 use loopwright_core::dispatch::ConcurrencyLimits;
 use std::collections::HashMap;
@@ -150,6 +150,8 @@ fn misplaced_keys(config: &ConfigLayer) -> impl Iterator<Item = (String, &'stati
         (!config.forges.is_empty(), "`forges`: a repository does not decide where your tokens are sent", own),
         (config.slack.is_some(), "`slack`: a repository does not decide where your messages are sent", own),
         (!config.people.is_empty(), "`people`: a repository does not decide whose answers count", own),
+        (config.require_promotion.is_some(), "`require_promotion`: a repository does not decide about trust", own),
+        (config.demote != DemoteConfig::default(), "`demote`: a repository does not decide about trust", own),
         (receivers, "`webhooks_out`: a repository does not decide where your secrets are used", own),
     ];
     rules.into_iter().filter(|(is_said, ..)| *is_said).map(|(_, text, hint)| (text.to_owned(), hint))

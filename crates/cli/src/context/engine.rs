@@ -49,6 +49,7 @@ impl CommandContext {
         settings.store = config.store.clone();
         settings.approval = effective.approvals_expire().duration();
         settings.provider_wait = effective.provider_wait().duration();
+        settings.autonomy = effective.autonomy();
         settings.sensitive = config.sensitive.clone();
         settings.extra_path = self.extra_path(work_tree);
         settings.home = self.env.home.clone();
@@ -202,13 +203,12 @@ impl CommandContext {
         bindings::bind_loop(spec, work_tree, &self.extra_path(Some(work_tree)))
     }
 
-    /// The folders where agents and gates find further programs: those of `PATH` that exist, are absolute and lie
-    /// outside the repository, after the system's own. A toolchain in the user's home works, and a file of the
-    /// repository never replaces a program of the system.
+    /// The folders where agents and gates find programs: those of `PATH` that exist, are absolute and lie outside the
+    /// repository, in the user's order. A shim in the user's home comes before the system's program of that name, and a
+    /// file of the repository never replaces a program.
     pub(crate) fn extra_path(&self, work_tree: Option<&Path>) -> Vec<PathBuf> {
-        let trusted: Vec<_> = std::env::split_paths(loopwright::proc::trusted_path()).collect();
         let outside = |dir: &PathBuf| work_tree.is_none_or(|tree| !real(dir).starts_with(real(tree)));
-        let wanted = |dir: &PathBuf| dir.is_absolute() && dir.is_dir() && !trusted.contains(dir) && outside(dir);
+        let wanted = |dir: &PathBuf| dir.is_absolute() && dir.is_dir() && outside(dir);
         let mut dirs: Vec<_> = std::env::split_paths(&self.env.path).filter(wanted).collect();
         let mut seen = std::collections::HashSet::new();
         dirs.retain(|dir| seen.insert(dir.clone()));

@@ -160,6 +160,13 @@ impl ForgeConnector for ForgeConnections {
         Ok(ConnectedForge { deliver: Arc::clone(&forge) as Arc<dyn Deliver>, read: forge, route })
     }
 
+    fn destination(&self, name: &str, origin: Option<&str>) -> Option<String> {
+        let config = &self.forges.get(name)?.config;
+        let repository = config.repository_at(origin).ok()?;
+        let (kind, api, push) = (config.kind.word(), &config.api_url, config.push_url(&repository));
+        Some(format!("{kind} `{repository}` at {api}, pushed to {push}"))
+    }
+
     fn messenger(&self, item: &StagedItem) -> Result<Option<Arc<dyn Deliver>>, DeliverError> {
         let blocked = |what: String| move |why| DeliverError::blocked(format!("{what} cannot be used: {why}"));
         match (item.kind, &self.slack, &item.target) {

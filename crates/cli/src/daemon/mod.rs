@@ -97,6 +97,8 @@ struct RunningDaemon {
     news: Arc<FolderNews>,
     triggers: triggers::TriggerWatch,
     webhooks: DaemonWebhooks,
+    /// Follows the changes that were sent.
+    follower: JoinHandle<()>,
     /// The signals that ask it to end; one listener for its whole life, so that no second signal is lost between two
     /// listeners.
     stop_signals: SignalListener,
@@ -142,6 +144,7 @@ impl RunningDaemon {
         let shared = DaemonResources { engine: engine.clone(), daemon: daemon.clone(), env, state: place, store };
         let control = ControlServer::new(Arc::new(shared));
         tokio::spawn(Arc::clone(&control).serve(listener));
+        let follower = tokio::spawn(follow_works(cx.duplicate(), engine.clone(), Arc::clone(&log)));
         let notify = ServiceNotifier::new(cx.env.notify.clone());
         let ending = tokio::spawn(DaemonJoin::wait(ending));
         Ok(Self {
@@ -157,6 +160,7 @@ impl RunningDaemon {
             news,
             triggers,
             webhooks,
+            follower,
             stop_signals,
             hangup,
         })
@@ -231,6 +235,7 @@ impl RunningDaemon {
     /// Lets rounds end, answers waiting commands, and releases the store.
     async fn close(mut self, broke: Option<String>, grace: Duration) -> VerbResult {
         self.notify.stopping();
+        self.follower.abort();
         self.control.stop_accepting();
         let ended = match broke {
             Some(why) => Err(CommandError::failed(why)),
@@ -269,6 +274,22 @@ impl RunningDaemon {
                 }
             }
         }
+    }
+}
+
+/// How often the daemon looks at the changes that were sent.
+const FOLLOW_EVERY_MS: i64 = 3_600_000;
+
+/// Looks at the changes that were sent, now and then every hour. A forge that cannot be read changes nothing.
+async fn follow_works(cx: CommandContext, engine: Engine, log: Arc<DaemonLog>) {
+    let clock = Arc::clone(&engine.settings().clock);
+    loop {
+        match engine.follow_works(&cx).await {
+            Ok(0) => {}
+            Ok(found) => log.log("followed", &format!("the fate of {} changed", with_count(found, "sent change"))),
+            Err(error) => log.warn(&format!("sent changes were not followed: {error}")),
+        }
+        clock.until(clock.now_ms().saturating_add(FOLLOW_EVERY_MS)).await;
     }
 }
 

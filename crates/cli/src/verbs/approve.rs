@@ -10,7 +10,7 @@ use crate::view::proposal::ProposalView;
 use crate::view::rounds::RoundRecord;
 use loopwright::Engine;
 use loopwright::proc::CancelToken;
-use loopwright::store::{InboxKind, InboxRow, Store};
+use loopwright::store::{InboxKind, InboxRow, OutboxState, Store};
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::report::RoundReport;
 use serde_json::json;
@@ -23,6 +23,9 @@ pub(crate) struct ApproveArgs {
     /// Approve every waiting candidate of a loop
     #[arg(long, value_name = "LOOP")]
     pub(crate) all: Option<String>,
+    /// Answer for all items of the round that may have been delivered
+    #[arg(long, conflicts_with = "all")]
+    pub(crate) whole_round: bool,
     /// Approve only this candidate, by the hash that `inbox` shows; can be repeated
     #[arg(long, value_name = "HASH")]
     pub(crate) candidate: Vec<String>,
@@ -39,6 +42,9 @@ pub(crate) struct DenyArgs {
     /// Deny every waiting candidate of a loop
     #[arg(long, value_name = "LOOP")]
     pub(crate) all: Option<String>,
+    /// Answer for all items of the round that may have been delivered
+    #[arg(long, conflicts_with = "all")]
+    pub(crate) whole_round: bool,
     /// The reason; makers of later rounds see it
     #[arg(long, value_name = "TEXT")]
     pub(crate) why: String,
@@ -86,7 +92,7 @@ async fn question_page(cx: &CommandContext, store: &Store, question: &InboxRow) 
 }
 
 pub(crate) async fn approve(args: ApproveArgs, cx: &CommandContext) -> VerbResult {
-    let answers = InboxAnswers::open(cx, args.id.as_deref(), args.all.as_deref()).await?;
+    let answers = InboxAnswers::open(cx, args.id.as_deref(), args.all.as_deref(), args.whole_round).await?;
     if let Some(moved) = answers.questions.iter().find(|question| !is_bound(question, &args.candidate)) {
         answers.engine.close().await?;
         return Err(moved_error(moved));
@@ -95,7 +101,10 @@ pub(crate) async fn approve(args: ApproveArgs, cx: &CommandContext) -> VerbResul
     for question in &answers.questions {
         let bind = cx.recorded_bindings(&answers.engine, &question.round).await?;
         let candidate = question.candidate.clone().unwrap_or_default();
-        reports.push(answers.engine.approve(&question.round, &candidate, cx.actor(), &bind).await);
+        reports.push(match answers.item {
+            Some(position) => answers.engine.settle_delivery(&question.round, position, cx.actor(), None, &bind).await,
+            None => answers.engine.approve(&question.round, &candidate, cx.actor(), &bind).await,
+        });
     }
     let reports = close(&answers.engine, reports.into_iter().collect::<Result<Vec<_>, _>>()).await?;
     Ok(answer(cx, &args.all, &reports, page_of_answer))
@@ -106,11 +115,17 @@ pub(crate) async fn deny(args: DenyArgs, cx: &CommandContext) -> VerbResult {
         let text = format!("`--why` takes some text of at most {WHY_MAX} bytes");
         return Err(CommandError::new(CommandErrorKind::Usage, text));
     }
-    let answers = InboxAnswers::open(cx, args.id.as_deref(), args.all.as_deref()).await?;
+    let answers = InboxAnswers::open(cx, args.id.as_deref(), args.all.as_deref(), args.whole_round).await?;
     let mut reports = Vec::new();
     for question in &answers.questions {
         let bind = cx.recorded_bindings(&answers.engine, &question.round).await?;
-        reports.push(answers.engine.deny(&question.round, cx.actor(), &args.why, &bind).await);
+        reports.push(match answers.item {
+            Some(position) => {
+                let why = Some(args.why.as_str());
+                answers.engine.settle_delivery(&question.round, position, cx.actor(), why, &bind).await
+            }
+            None => answers.engine.deny(&question.round, cx.actor(), &args.why, &bind).await,
+        });
     }
     let reports = close(&answers.engine, reports.into_iter().collect::<Result<Vec<_>, _>>()).await?;
     answer(cx, &args.all, &reports, |report| {
@@ -148,14 +163,28 @@ fn moved_error(question: &InboxRow) -> CommandError {
 /// Questions, and the engine that takes their answers.
 struct InboxAnswers {
     questions: Vec<InboxRow>,
+    /// The position of the item in doubt that the answer is about; `None` for all of them, and for an approval.
+    item: Option<u32>,
     engine: Engine,
 }
 
 impl InboxAnswers {
-    async fn open(cx: &CommandContext, id: Option<&str>, all: Option<&str>) -> Result<Self, CommandError> {
-        let questions = find_questions(cx.open_store_read_only().await?.as_ref(), id, all).await?;
+    async fn open(
+        cx: &CommandContext,
+        id: Option<&str>,
+        all: Option<&str>,
+        whole_round: bool,
+    ) -> Result<Self, CommandError> {
+        let store = cx.open_store_read_only().await?;
+        let questions = find_questions(store.as_ref(), id, all).await?;
+        let item = match (questions.as_slice(), id) {
+            ([only], Some(id)) if only.kind == InboxKind::InDoubt && !whole_round => {
+                Some(doubted_item(store.as_ref(), only, id).await?)
+            }
+            _ => None,
+        };
         let engine = cx.open_engine(None, &CancelToken::new()).await?;
-        Ok(Self { questions, engine })
+        Ok(Self { questions, item, engine })
     }
 }
 
@@ -195,6 +224,23 @@ async fn find_question(store: &Store, id: &str) -> Result<InboxRow, CommandError
         return Err(not_waiting(&question.round, outcome));
     }
     Ok(question)
+}
+
+/// The position of the item that an answer is about. The id of a round names it only if no other item is in doubt.
+async fn doubted_item(store: &Store, question: &InboxRow, id: &str) -> Result<u32, CommandError> {
+    let rows = store.outbox(&question.round).await?;
+    let doubts: Vec<_> = rows.iter().filter(|row| row.state == OutboxState::InDoubt).collect();
+    if question.id != id && doubts.len() > 1 {
+        let text = format!("{} items of round {} may have been delivered", doubts.len(), question.round);
+        let mut error = CommandError::new(CommandErrorKind::Usage, text);
+        for row in doubts {
+            error = error.hint(format!("d-{}  {} {}", row.id, row.kind, row.target.as_deref().unwrap_or_default()));
+        }
+        return Err(error.hint("answer for one of these ids, or for all of them with `--whole-round`"));
+    }
+    let asked = rows.iter().find(|row| format!("d-{}", row.id) == question.id);
+    let position = asked.and_then(|row| u32::try_from(row.position).ok());
+    position.ok_or_else(|| CommandError::refused(format!("`{}` has no item in the outbox", question.id)))
 }
 
 /// The open question whether an item of a round arrived.

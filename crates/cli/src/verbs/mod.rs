@@ -4,6 +4,7 @@
 pub(crate) mod approve;
 pub(crate) mod backup;
 pub(crate) mod budget;
+pub(crate) mod calibrate;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod config;
@@ -21,8 +22,10 @@ pub(crate) mod logs;
 pub(crate) mod new;
 pub(crate) mod patterns;
 pub(crate) mod pause;
+pub(crate) mod promote;
 pub(crate) mod prompts;
 pub(crate) mod retry;
+pub(crate) mod review;
 pub(crate) mod rounds;
 pub(crate) mod run;
 pub(crate) mod schedule;
@@ -140,6 +143,9 @@ fn perform<'c>(verb: CliVerb, cx: &'c CommandContext) -> BoxFuture<'c, VerbResul
         CliVerb::Inbox => Box::pin(inbox::run(cx)),
         CliVerb::Approve(args) => Box::pin(approve::approve(args, cx)),
         CliVerb::Deny(args) => Box::pin(approve::deny(args, cx)),
+        CliVerb::Review(args) => Box::pin(review::run(args, cx)),
+        CliVerb::Promote(args) => Box::pin(promote::run(args, cx)),
+        CliVerb::Calibrate(args) => Box::pin(calibrate::run(args, cx)),
         CliVerb::Budget(args) => Box::pin(budget::run(args, cx)),
         CliVerb::Costs(args) => Box::pin(costs::run(args, cx)),
         CliVerb::Simulate(args) => Box::pin(simulate::run(args, cx)),

@@ -1,5 +1,5 @@
-//! `retry`: resumes a suspended round; after any other end, starts another round like it, with the loop as its file is
-//! now and the same item.
+//! `retry`: resumes a suspended round, and sends the items of a blocked one again; after any other end, starts another
+//! round like it, with the loop as its file is now and the same item.
 
 use super::run::{prepare_manual_run, report_round, run_round};
 use super::{CommandContext, CommandError, VerbResult, safe};
@@ -24,6 +24,9 @@ pub(crate) struct RetryArgs {
 
 pub(crate) async fn run(args: RetryArgs, cx: &CommandContext) -> VerbResult {
     let row = find::find_round(cx.open_store_read_only().await?.as_ref(), &args.id).await?;
+    if row.phase == RoundPhase::Waiting && is_blocked(cx, &row).await? {
+        return send_again(cx, &row).await;
+    }
     if row.phase == RoundPhase::Waiting {
         let text = format!("round {} waits for an answer; another round would ask the same question", row.id);
         return Err(CommandError::refused(text)
@@ -35,6 +38,29 @@ pub(crate) async fn run(args: RetryArgs, cx: &CommandContext) -> VerbResult {
         return Ok(ended);
     }
     start_again(cx, row).await
+}
+
+/// Whether a receiver blocks the items of a waiting round, which are approved already.
+async fn is_blocked(cx: &CommandContext, row: &RoundRow) -> Result<bool, CommandError> {
+    let record = RoundRecord::read(cx.open_store_read_only().await?.as_ref(), &row.id).await?;
+    Ok(record.round.facts().is_blocked)
+}
+
+/// Sends the items of a blocked round again.
+async fn send_again(cx: &CommandContext, row: &RoundRow) -> VerbResult {
+    let telling = cx.progress_detail()?;
+    let running = CurrentRound::default();
+    let cancel = cx.cancel(&running);
+    let repo = cx.git().discover(Path::new(&row.repo_path)).await.ok();
+    let engine = cx.open_engine(repo.as_ref(), &cancel).await?;
+    let bind = cx.recorded_bindings(&engine, &row.id).await?;
+    engine.events().attach(Arc::new(ProgressDisplay::new(&cx.out, telling, &running))).keep();
+    let sent = match engine.send_again(&row.id, &bind, &cancel).await {
+        Ok(report) => report_round(cx, &engine, &report, false).await,
+        Err(error) => Err(error.into()),
+    };
+    engine.close().await?;
+    sent
 }
 
 /// Resumes a suspended round; `None` when it no longer exists, or when its work is gone.

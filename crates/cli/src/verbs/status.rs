@@ -104,6 +104,15 @@ fn page(status: &StatusView, cx: &CommandContext) -> String {
         None if is_timed => page.push_str("\n\nno daemon runs, so nothing starts on its own: loopwright up"),
         None => {}
     }
+    for line in &status.loops {
+        if let Some(ceiling) = &line.ceiling {
+            page.push_str(&format!("\n\n{}: {}", safe(&line.name), safe(&ceiling.text)));
+        }
+    }
+    let unread: u64 = status.loops.iter().filter_map(|line| Some(line.debts.as_ref()?.comprehension.lines)).sum();
+    if unread > 0 {
+        page.push_str(&format!("\n\n{unread} sent lines that no person has read: loopwright review"));
+    }
     if waiting > 0 {
         page.push_str(&format!("\n\n{waiting} waiting for you: loopwright inbox"));
     }

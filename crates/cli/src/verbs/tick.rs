@@ -1,10 +1,11 @@
 //! `tick`: exactly one pass over the loops that are due, for cron or launchd. Waits for the rounds it started.
 
-use super::{CommandContext, CommandExit, VerbResult, close};
+use super::{CommandContext, CommandExit, VerbResult, close, safe};
 use crate::daemon::{DaemonFleet, DaemonLog, TimestampStyle, open_as_owner};
 use crate::error::with_count;
 use crate::signals::CurrentRound;
 use crate::view::time::timestamp;
+use loopwright::Engine;
 use loopwright::daemon::{TickReport, tick};
 use loopwright_core::dispatch::{OccurrenceOutcome, OccurrenceReceipt};
 use loopwright_core::outcome::RoundOutcome;
@@ -21,9 +22,17 @@ pub(crate) async fn run(cx: &CommandContext) -> VerbResult {
     let limits = fleet.limits()?;
     let cancel = cx.cancel(&CurrentRound::default());
     engine.events().attach(teller).keep();
+    follow_works(cx, &engine).await;
     let report = close(&engine, tick(engine.clone(), Arc::new(fleet), limits, &cancel).await).await?;
     cx.out.answer(&document(&report), || page(&report));
     Ok(if cancel.is_cancelled() { CommandExit::INTERRUPTED } else { CommandExit::DONE })
+}
+
+/// Looks once at the changes that were sent. A forge that cannot be read changes nothing, and no round waits for it.
+async fn follow_works(cx: &CommandContext, engine: &Engine) {
+    if let Err(error) = engine.follow_works(cx).await {
+        cx.out.note(&safe(&format!("sent changes were not followed: {error}")));
+    }
 }
 
 fn document(report: &TickReport) -> Value {

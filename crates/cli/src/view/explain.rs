@@ -77,6 +77,7 @@ impl ExplanationView {
                 .filter(|_| is_broken)
                 .map(|what| format!("its file is unusable, so its last good form is in use: {what}")),
         );
+        because.extend(line.ceiling.as_ref().map(|ceiling| format!("{name} {}", ceiling.text)));
         because.extend(last.as_ref().map(describe_end));
         let mut next: Vec<String> = change(&line, why.as_ref()).into_iter().collect();
         next.extend(is_broken.then(|| format!("see the problems: loopwright check {name}")));

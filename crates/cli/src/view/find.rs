@@ -3,7 +3,7 @@
 use super::repo_view::RepoView;
 use super::{CommandError, Store};
 use loopwright::EngineError;
-use loopwright::store::{InboxKind, RoundRow, RoundsQuery};
+use loopwright::store::{InboxKind, InboxRow, RoundRow, RoundsQuery};
 
 /// The longest text that is looked up.
 const TEXT_MAX: usize = 200;
@@ -99,8 +99,12 @@ pub(crate) async fn find_target(store: &Store, text: &str, is_loop: bool) -> Res
 
 /// The loop of a question about a loop; the round of such a question has no meaning of its own.
 async fn find_questioned_loop(store: &Store, id: &str) -> Result<Option<String>, CommandError> {
-    let question = store.inbox_item(id).await?.filter(|question| question.kind == InboxKind::LoopPaused);
+    let question = store.inbox_item(id).await?.filter(is_about_a_loop);
     Ok(question.map(|question| question.loop_name))
+}
+
+fn is_about_a_loop(question: &InboxRow) -> bool {
+    matches!(question.kind, InboxKind::LoopPaused | InboxKind::LoopDemoted)
 }
 
 /// Nothing has that name.

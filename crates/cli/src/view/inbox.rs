@@ -151,6 +151,9 @@ pub(crate) fn answer_command(kind: InboxKind, loop_name: &str, round: &str) -> O
         InboxKind::LoopPaused => {
             Some(format!("`loopwright resume {loop_name}` lets the loop start again and closes this"))
         }
+        InboxKind::LoopDemoted => {
+            Some(format!("`loopwright promote {loop_name}` shows the evidence; a promotion closes this"))
+        }
         InboxKind::ItemFailed => Some(format!(
             "`loopwright retry {round}` tries again; `loopwright forget {loop_name} --item KEY` starts over"
         )),

@@ -153,6 +153,7 @@ fn detail(event: &Event) -> String {
             format!("{}, attempt {} with {}", start.role.word(), start.attempt, start.agent)
         }
         Event::RoleEnded(ended) => role_ended(ended),
+        Event::Planted(planted) => format!("{} in {}:{}", planted.kind, planted.path, planted.line),
         Event::Sealed(sealed) => format!("{} files, candidate {}", sealed.changes.len(), sealed.candidate),
         Event::Gated(gated) => gates(&gated.results),
         Event::Decided { decision } => if decision.is_auto() { "proceeds" } else { "a person must approve" }.to_owned(),
@@ -166,6 +167,7 @@ fn detail(event: &Event) -> String {
         Event::Stopped(stopped) => stopped.text.clone(),
         Event::Waited => "the wait is over".to_owned(),
         Event::Resumed(resumed) => format!("by {}", resumed.actor),
+        Event::Resent => "sent again by the engine".to_owned(),
         Event::Recovered => "recovered from a process that is gone".to_owned(),
     }
 }
@@ -203,7 +205,8 @@ fn delivery(result: &DeliveryResult) -> String {
         DeliveryResult::InDoubt { text } => format!("in doubt: {text}"),
         DeliveryResult::Refused { text } => format!("refused: {text}"),
         DeliveryResult::Quarantined { text } => format!("given up: {text}"),
-        DeliveryResult::Blocked { text } => format!("blocked: {text}"),
+        DeliveryResult::Blocked { text, maybe_sent: false } => format!("blocked: {text}"),
+        DeliveryResult::Blocked { text, maybe_sent: true } => format!("blocked, and may have been sent: {text}"),
     }
 }
 

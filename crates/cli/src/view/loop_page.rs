@@ -1,6 +1,7 @@
 //! One loop as a page: its file, its state, its last rounds, and its history: the items it did and failed, its counters,
 //! its receipts, and its memory. Items and counters have the names of the seed's state file.
 
+use super::evidence::EvidenceView;
 use super::repo_view::RepoView;
 use super::rounds::{RoundLine, RoundListView};
 use super::status::LoopLine;
@@ -26,6 +27,8 @@ pub(crate) struct LoopPage {
     gates: Vec<String>,
     output: Vec<&'static str>,
     rounds: Vec<RoundLine>,
+    /// The evidence for its level; `None` without a file or a record.
+    evidence: Option<EvidenceView>,
     #[serde(flatten)]
     past: LoopHistory,
 }
@@ -52,7 +55,12 @@ impl LoopPage {
         };
         let file = here.and_then(|here| here.file(name));
         let spec = file.map(|file| file.spec.spec());
+        let evidence = match (store, here, spec) {
+            (Some(store), Some(here), Some(spec)) => Some(EvidenceView::read(store, here, spec).await?),
+            _ => None,
+        };
         Ok(Self {
+            evidence,
             schema: SCHEMA,
             line,
             file: file.map(|file| file.file.clone()),
@@ -83,8 +91,18 @@ impl LoopPage {
         for (name, value) in rows {
             page.push_str(&format!("  {name:<8} {value}\n"));
         }
+        if let Some(ceiling) = &line.ceiling {
+            page.push_str(&format!("  ceiling  {}\n", safe(&ceiling.text)));
+        }
         if let Some(reason) = &line.paused_reason {
             page.push_str(&format!("  why      {}\n", safe(reason)));
+        }
+        for text in self.evidence.iter().flat_map(EvidenceView::lines) {
+            page.push_str(&format!("  record   {}\n", safe(&text)));
+        }
+        let debts = line.debts.iter().flat_map(|debts| debts.lines().into_iter().chain(debts.pay.clone()));
+        for text in debts {
+            page.push_str(&format!("  debts    {}\n", safe(&text)));
         }
         if !self.rounds.is_empty() {
             page.push_str(&format!("\n{}\n", super::rounds::render_table(&self.rounds, now, width)));

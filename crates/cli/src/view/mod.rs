@@ -4,6 +4,7 @@
 pub(crate) mod budget;
 pub(crate) mod costs;
 pub(crate) mod diff;
+pub(crate) mod evidence;
 pub(crate) mod explain;
 pub(crate) mod find;
 pub(crate) mod heatmap;

@@ -20,6 +20,7 @@ pub(crate) fn render_report(report: &RoundReport) -> String {
     section(&mut page, "outbox", outbox(report));
     section(&mut page, "spend", spend(report));
     section(&mut page, "network", network(report));
+    section(&mut page, "debts", debts(report));
     section(&mut page, "next", next_steps(report));
     page.trim_end().to_owned()
 }
@@ -134,6 +135,12 @@ fn spend(report: &RoundReport) -> Vec<String> {
 
 fn network(report: &RoundReport) -> Vec<String> {
     report.network.lines().iter().map(|line| safe(line)).collect()
+}
+
+fn debts(report: &RoundReport) -> Vec<String> {
+    let Some(debts) = &report.debts else { return Vec::new() };
+    let pay = debts.pay.iter().map(|command| format!("pay with: {}", safe(command)));
+    debts.lines().iter().map(|line| safe(line)).chain(pay).collect()
 }
 
 /// The next steps of a person for a round with this outcome or phase.

@@ -6,7 +6,9 @@ use crate::context::{CheckedLoopFile, CommandContext, FleetRepo, FleetScan, Repo
 use crate::error::CommandErrorKind;
 use loopwright::daemon::STOP_FILE;
 use loopwright::git::UserRepo;
+use loopwright_core::autonomy::AutonomyRules;
 use loopwright_core::spec::{ProbeSpec, Triggers};
+use std::collections::BTreeMap;
 
 /// A repository with its loop files.
 pub(crate) struct RepoView {
@@ -18,6 +20,10 @@ pub(crate) struct RepoView {
     pub(crate) zone: String,
     /// The text of the file that stops everything, if it exists.
     pub(crate) stop: Option<String>,
+    /// The rules of promotion and demotion.
+    pub(crate) rules: AutonomyRules,
+    /// The hashes of the loops as they run, by name; only if the rules compare them.
+    hashes: BTreeMap<String, String>,
 }
 
 impl RepoView {
@@ -29,7 +35,24 @@ impl RepoView {
             Err(error) => return Err(error),
         };
         let loops = cx.loops(&repo)?;
-        Ok(Some(Self { repo, loops, zone: cx.system_zone(), stop: read_stop_file(cx) }))
+        Ok(Some(Self::new(cx, repo, loops)))
+    }
+
+    /// A configuration with problems has the default rules here; commands that act report the problems.
+    fn new(cx: &CommandContext, repo: UserRepo, loops: RepoLoops) -> Self {
+        let rules = cx.config(Some(&repo.work_tree)).map(|effective| effective.autonomy()).unwrap_or_default();
+        let compared = loops.loops.iter().filter(|_| rules.require_promotion);
+        let hash = |file: &CheckedLoopFile| {
+            let spec = cx.with_configured_agents(file.spec.clone(), &repo).ok()?;
+            Some((spec.name.clone(), spec.hash().to_owned()))
+        };
+        let hashes = compared.filter_map(hash).collect();
+        Self { repo, loops, zone: cx.system_zone(), stop: read_stop_file(cx), rules, hashes }
+    }
+
+    /// The hash of a loop as it runs; empty if no rule compares it.
+    pub(crate) fn run_hash(&self, name: &str) -> &str {
+        self.hashes.get(name).map(String::as_str).unwrap_or_default()
     }
 
     /// Every repository that a daemon started here would manage; unavailable ones are left out.
@@ -38,7 +61,7 @@ impl RepoView {
         let of = |one: FleetRepo| {
             let mut loops = one.read_loops(cx)?;
             loops.problems.retain(|finding| one.only.is_empty() || one.only.contains(&stem(&finding.file)));
-            Ok(Self { repo: one.repo, loops, zone: cx.system_zone(), stop: read_stop_file(cx) })
+            Ok(Self::new(cx, one.repo, loops))
         };
         wanted.into_iter().map(of).collect()
     }

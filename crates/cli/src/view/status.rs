@@ -5,9 +5,11 @@ use super::find::unknown_loop;
 use super::repo_view::{RepoView, describe_cadence};
 use super::time::{self, Moment, timestamp};
 use super::{CommandError, NOTHING, SCHEMA, Serialize, Store, TextTable};
+use loopwright::autonomy::StandingRows;
 use loopwright::clock;
 use loopwright::daemon::STOP_FLAG;
 use loopwright::store::{LeaseHolder, LoopRow, RoundRow, ScheduleRow, SpendChange};
+use loopwright_core::autonomy::{LevelCeiling, LoopDebts};
 use loopwright_core::cadence::LoopSchedule;
 use loopwright_core::round::RoundPhase;
 use loopwright_core::spec::SandboxMode;
@@ -55,6 +57,10 @@ pub(crate) struct LoopLine {
     pub(crate) spend: DaySpend,
     pub(crate) waiting: usize,
     pub(crate) paused_reason: Option<String>,
+    /// The highest level at which it may run, if that is below the level in its file.
+    pub(crate) ceiling: Option<LevelCeiling>,
+    /// Its debts; `None` if its file is not available.
+    pub(crate) debts: Option<LoopDebts>,
     /// Whether the list has loops of several repositories.
     #[serde(skip)]
     pub(crate) is_one_of_many: bool,
@@ -119,6 +125,8 @@ struct StoreSnapshot {
     now: i64,
     /// Rounds that a process is running.
     at_work: HashSet<String>,
+    /// Levels and debts.
+    standing: StandingRows,
 }
 
 impl StoreSnapshot {
@@ -134,6 +142,7 @@ impl StoreSnapshot {
         known.schedules =
             store.schedules().await?.into_iter().map(|row| (key(&row.repo, &row.loop_name), row)).collect();
         known.stopped = stop_reason(store).await?.or(known.stopped);
+        known.standing = StandingRows::read(store).await?;
         let spends = store.spends(&known.day).await?;
         known.spends = spends.into_iter().map(|row| (key(&row.repo, &row.loop_name), row)).collect();
         if known.open.values().flatten().any(|row| !row.phase.is_at_rest()) {
@@ -170,6 +179,8 @@ impl StoreSnapshot {
             spend: self.spend(&at),
             waiting,
             paused_reason: reason.or_else(|| suspended.map(kept_text)),
+            ceiling: None,
+            debts: None,
             is_one_of_many: false,
         }
     }
@@ -324,6 +335,7 @@ impl LoopLine {
     /// The level, and whether the loop runs without the sandbox.
     pub(crate) fn level_text(&self) -> String {
         let level = self.level.clone().unwrap_or_else(|| NOTHING.to_owned());
+        let level = self.ceiling.as_ref().map_or(level.clone(), |lower| format!("{} of {level}", lower.level.short()));
         if self.sandbox == Some(SandboxMode::Off) { format!("{level}, sandbox off") } else { level }
     }
 
@@ -365,6 +377,9 @@ fn of_repo(known: &StoreSnapshot, here: &RepoView) -> Vec<LoopLine> {
             line.cadence = Some(describe_cadence(&file.spec.on));
             line.level = Some(file.spec.level.short().to_owned());
             line.sandbox = Some(file.spec.sandbox);
+            let (spec, hash) = (file.spec.spec(), here.run_hash(&file.spec.name));
+            line.ceiling = known.standing.ceiling(repo, spec, hash, here.rules);
+            line.debts = Some(known.standing.debts(repo, spec));
             let at = key(repo, &file.spec.name);
             if let Ok(schedule) = LoopSchedule::of(&file.spec.on, &format!("{repo}/{}", file.spec.name), &here.zone) {
                 known.time(&mut line, &schedule, &at);

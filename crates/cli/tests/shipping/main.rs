@@ -11,14 +11,12 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 mod access;
+mod deliveries;
 mod injection;
 mod oracle;
 mod stage;
 
-use stage::{PULL, ShippingStage, UNATTENDED, reasons};
-
-const PULLS: &str = "/repos/*/*/pulls";
-const PUSH: &str = "/acme/app.git/git-receive-pack";
+use stage::{PULL, PULLS, PUSH, ShippingStage, UNATTENDED, reasons};
 
 #[test]
 fn approved_change_becomes_one_draft_pull_request_and_is_not_proposed_again() {

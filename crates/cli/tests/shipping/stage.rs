@@ -6,6 +6,8 @@ use serde_json::Value;
 use std::os::unix::fs::PermissionsExt as _;
 
 pub(crate) const NAME: &str = "acme/app";
+pub(crate) const PULLS: &str = "/repos/*/*/pulls";
+pub(crate) const PUSH: &str = "/acme/app.git/git-receive-pack";
 
 /// A repository whose `origin` is on the fake forge, with a loop that fixes it.
 pub(crate) struct ShippingStage {

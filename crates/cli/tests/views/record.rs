@@ -12,11 +12,13 @@ fn report_is_regenerated_to_the_same_bytes() {
     place.add("notes", "L1", "check: none", "@ maker\nsay all is well\n");
     place.add("staged", "L1", "check: none", "@ maker\nstage report.md \"# It is <b>well</b>\"\n");
     place.add("idle", "L2", "output: [{ pull-request: {} }]", "@ maker\nsay done\n");
-    let waiting = place.round("fix", 10);
-    let shipped = place.round("fix", 10);
-    place.ends(&format!("approve {shipped}"), 0);
     let denied = place.round("fix", 10);
     place.ends(&format!("deny {denied} --why no"), 0);
+    let shipped = place.round("fix", 10);
+    place.ends(&format!("approve {shipped}"), 0);
+    // Without its pull request, the same change may be proposed again.
+    fs::remove_dir_all(place.env.state().join("forge")).expect("the local forge");
+    let waiting = place.round("fix", 10);
     let rounds = [waiting, shipped, denied, place.round("notes", 0), place.round("staged", 0), place.round("idle", 11)];
     for round in rounds {
         let path = place.run(&format!("report {round} --path")).success().stdout().trim().to_owned();

@@ -28,6 +28,7 @@ pub(super) fn render(report: &RoundReport) -> String {
     spend(&mut out, report);
     boundary(&mut out, report);
     network(&mut out, report);
+    debts(&mut out, report);
     next_steps(&mut out, report);
     out
 }
@@ -219,6 +220,17 @@ fn network(out: &mut String, report: &RoundReport) {
     heading(out, "Network");
     for text in lines {
         line(out, &format!("- {}", plain(&text)));
+    }
+}
+
+fn debts(out: &mut String, report: &RoundReport) {
+    let Some(debts) = &report.debts else { return };
+    heading(out, "Debts");
+    for text in debts.lines() {
+        line(out, &format!("- {}", plain(&text)));
+    }
+    for command in &debts.pay {
+        line(out, &format!("- pay with `{}`", plain(command)));
     }
 }
 

@@ -11,6 +11,9 @@ use crate::outcome::RoundOutcome;
 use crate::spec::ActionKind;
 use std::collections::BTreeSet;
 
+/// The code of a candidate that its receiver blocks.
+const BLOCKED: &str = "delivery-blocked";
+
 /// Proof that this candidate was verified and that a person, or at L3 the loop's human gate, approved it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApprovedCandidate {
@@ -79,16 +82,21 @@ pub(super) fn on_decision(round: Round, decision: GateDecision) -> Result<Step, 
 }
 
 pub(super) fn on_approved(mut round: Round, said: PersonDecision) -> Result<Step, StepError> {
-    if let Phase::Doubting(approved) = &round.phase {
+    if let Phase::Doubting(approved) = round.phase.clone() {
         approval_policy::may_confirm(&round.facts, &said, approved.candidate())?;
         let found = DeliveryResult::Sent { place: format!("confirmed by {}", said.actor) };
-        return Ok(send::on_delivery_inspected(round, &said.actor, &found));
+        return Ok(send::on_delivery_inspected(round, approved, &said, &found)?);
     }
     let Phase::Waiting(verified) = round.phase.clone() else {
         return Err(round.misfit("approved", "it does not wait for a person").into());
     };
+    if said.position.is_some() {
+        return Err(round.misfit("approved", "it waits for an answer about all its items first").into());
+    }
     if round.facts.is_blocked {
         approval_policy::may_send_again(&round.facts, &said, verified.candidate())?;
+        // The person has a whole answer window for the repair, if it is blocked again.
+        (round.facts.window, round.facts.blocked_times) = (None, 0);
         round.facts.add_reason(Stage::Approve, "sent-again", format!("{} had it sent again", said.actor.name()));
         return Ok(let_out(round, &verified));
     }
@@ -113,17 +121,36 @@ pub(super) fn on_approved(mut round: Round, said: PersonDecision) -> Result<Step
 /// One denial is enough, regardless of the quorum.
 pub(super) fn on_denied(round: Round, said: &PersonDecision) -> Result<Step, StepError> {
     let why = said.why.as_deref().unwrap_or("no reason given");
-    if matches!(round.phase, Phase::Doubting(_)) {
+    if let Phase::Doubting(approved) = round.phase.clone() {
         approval_policy::may_dispute(&round.facts, said)?;
         let found = DeliveryResult::Refused { text: format!("not there, says {}: {why}", said.actor) };
-        return Ok(send::on_delivery_inspected(round, &said.actor, &found));
+        return Ok(send::on_delivery_inspected(round, approved, said, &found)?);
     }
-    let Phase::Waiting(verified) = &round.phase else {
+    let Phase::Waiting(verified) = round.phase.clone() else {
         return Err(round.misfit("denied", "it does not wait for a person").into());
     };
+    if said.position.is_some() {
+        return Err(round.misfit("denied", "it waits for an answer about all its items first").into());
+    }
     approval_policy::may_deny(&round.facts, said, verified.candidate())?;
     let text = format!("denied by {}: {why}", said.actor);
-    Ok(round.end(RoundOutcome::Rejected, Stage::Approve, "denied", text))
+    Ok(end_waiting(round, verified, RoundOutcome::Rejected, "denied", text))
+}
+
+/// Ends a round that waits for a person. If an item may have been sent before its receiver blocked, a person has to look
+/// at the receiver first.
+pub(super) fn end_waiting(
+    mut round: Round,
+    verified: VerifiedCandidate,
+    outcome: RoundOutcome,
+    code: &str,
+    text: String,
+) -> Step {
+    if round.facts.maybe_sent.is_empty() {
+        return round.end(outcome, Stage::Approve, code, text);
+    }
+    round.facts.add_reason(Stage::Approve, code, text.clone());
+    send::give_up(round, ApprovedCandidate { verified }, &text)
 }
 
 /// An unanswered question counts as a denial; the work of a suspended round that was not resumed is discarded.
@@ -132,22 +159,37 @@ pub(super) fn on_expired(round: Round, expired: Expired) -> Result<Step, Unexpec
         let (outcome, stage) = (*outcome, due.stage());
         return Ok(round.end(outcome, stage, "let-go", "it was not resumed in time; its work was discarded"));
     }
-    if !matches!(round.phase, Phase::Waiting(_)) {
+    let Phase::Waiting(verified) = round.phase.clone() else {
         return Err(round.misfit("expired", "it does not wait for a person"));
-    }
+    };
     if expired.at_ms.is_some_and(|at_ms| approval_policy::is_open(&round.facts, at_ms)) {
         return Err(round.misfit("expired", "there is still time to answer"));
     }
-    Ok(round.end(RoundOutcome::Rejected, Stage::Approve, "expired", "no answer arrived in time"))
+    Ok(end_waiting(round, verified, RoundOutcome::Rejected, "expired", "no answer arrived in time".to_owned()))
 }
 
-/// An approved candidate whose receiver accepts nothing now waits until a person has it sent again. The person has a
-/// whole answer window for the repair.
+/// An approved candidate whose receiver accepts nothing now waits until it is sent again. People have a whole answer
+/// window for the repair; the engine's own attempts do not extend it.
 pub(super) fn wait_for_receiver(mut round: Round, approved: ApprovedCandidate, why: String) -> Step {
-    round.facts.is_blocked = true;
-    round.facts.window = None;
-    round.facts.add_reason(Stage::Send, "delivery-blocked", why);
+    let facts = &mut round.facts;
+    facts.is_blocked = true;
+    if facts.blocked_times == 0 {
+        facts.window = None;
+    }
+    facts.blocked_times = facts.blocked_times.saturating_add(1);
+    let is_known = facts.reasons.last().is_some_and(|last| last.code == BLOCKED && last.text == why);
+    if !is_known {
+        facts.add_reason(Stage::Send, BLOCKED, why);
+    }
     round.to(Phase::Waiting(approved.verified), vec![Action::Record])
+}
+
+/// The engine tries a blocked candidate again: the cause may be fixed. It was approved before.
+pub(super) fn on_resent(round: Round) -> Result<Step, UnexpectedEvent> {
+    match round.phase.clone() {
+        Phase::Waiting(verified) if round.facts.is_blocked => Ok(let_out(round, &verified)),
+        _ => Err(round.misfit("resent", "no receiver blocks it")),
+    }
 }
 
 fn let_out(mut round: Round, verified: &VerifiedCandidate) -> Step {

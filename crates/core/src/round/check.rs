@@ -2,6 +2,7 @@
 
 use super::approve;
 use super::attempts;
+use super::calibrate;
 use super::event::{AgentEnd, CheckerResult, RoleStarted, ShownChange, Stage};
 use super::gate::PassedCandidate;
 use super::phase::AgentRun;
@@ -37,6 +38,9 @@ impl VerifiedCandidate {
 const TRIES: u32 = 2;
 
 pub(super) fn on_checker_started(mut round: Round, started: RoleStarted) -> Result<Step, UnexpectedEvent> {
+    if round.phase == Phase::Calibrating(AgentRun::Due) && started.attempt == round.facts.attempt_number() {
+        return Ok(calibrate::on_checker_started(round, started));
+    }
     let Phase::Checking(passed, AgentRun::Due) = round.phase.clone() else {
         return Err(round.misfit("role-started", "no checker is due"));
     };
@@ -55,6 +59,9 @@ pub(super) fn ended(
     end: &AgentEnd,
     checked: CheckerResult,
 ) -> Result<Step, UnexpectedEvent> {
+    if round.phase == Phase::Calibrating(AgentRun::Started) {
+        return Ok(calibrate::ended(round, end, checked));
+    }
     let Phase::Checking(passed, AgentRun::Started) = round.phase.clone() else {
         return Err(round.misfit("role-ended", "no checker runs"));
     };

@@ -1,7 +1,9 @@
 //! The events of a round. Every event is recorded before the engine acts on it; a round is the fold of its events.
 
 use crate::actor::Actor;
+use crate::autonomy::{LevelCeiling, LoopDebts};
 use crate::budget::{BudgetAccount, BudgetLimit, CountedUsage, ModelSpend, Reservation, Spend};
+use crate::calibration::PlantKind;
 use crate::gate::GateResult;
 use crate::human_gate::GateDecision;
 use crate::memory::{MemoryEntry, MemoryNotes};
@@ -34,6 +36,8 @@ pub enum Event {
     RoleStarted(RoleStarted),
     /// The agent's process tree has ended and its results were read.
     RoleEnded(Box<RoleEnded>),
+    /// A known-bad change is planted for the checker of a calibration round.
+    Planted(Box<PlantedChange>),
     /// The candidate is frozen.
     Sealed(Box<CandidateSealed>),
     /// The gates ran on the sealed candidate.
@@ -65,6 +69,8 @@ pub enum Event {
     Waited,
     /// A person resumes a suspended round.
     Resumed(RoundResumed),
+    /// The engine sends an approved candidate again, which its receiver had blocked.
+    Resent,
 }
 
 impl Event {
@@ -79,6 +85,7 @@ impl Event {
             Self::Baselined(_) => "baselined",
             Self::RoleStarted(_) => "role-started",
             Self::RoleEnded(_) => "role-ended",
+            Self::Planted(_) => "planted",
             Self::Sealed(_) => "sealed",
             Self::Gated(_) => "gated",
             Self::Decided { .. } => "decided",
@@ -93,6 +100,7 @@ impl Event {
             Self::Recovered => "recovered",
             Self::Waited => "waited",
             Self::Resumed(_) => "resumed",
+            Self::Resent => "resent",
         }
     }
 
@@ -175,6 +183,9 @@ pub struct RoundStarted {
     /// The ended round that this one retries, for the same item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<String>,
+    /// Whether the round only shows a planted change to the checker. Such a round sends nothing.
+    #[serde(default, skip_serializing_if = "crate::spec::is_default")]
+    pub calibration: bool,
 }
 
 /// The confinement of agents on this host.
@@ -235,6 +246,9 @@ pub struct MemoryRecalled {
     /// The loop's memory, latest first. Data, never instructions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memory: Vec<MemoryEntry>,
+    /// The highest level at which the round may run, if that is below the level in the loop file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ceiling: Option<LevelCeiling>,
 }
 
 /// A probe's answer.
@@ -433,6 +447,25 @@ pub enum StagedBatch {
     },
 }
 
+/// A planted change, committed in the engine's repository.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlantedChange {
+    /// The kind of change.
+    pub kind: PlantKind,
+    /// The changed file.
+    pub path: String,
+    /// The changed line, from 1.
+    pub line: u32,
+    /// The tree with the change.
+    pub tree: String,
+    /// The commit of it.
+    pub commit: String,
+    /// The hash that the verdict must carry.
+    pub candidate: String,
+    /// The changed file, as the checker sees it.
+    pub changes: Vec<ChangeFact>,
+}
+
 /// The frozen candidate and the engine's findings in it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CandidateSealed {
@@ -450,6 +483,10 @@ pub struct CandidateSealed {
     pub items: Vec<StagedItem>,
     /// The findings.
     pub findings: SealFindings,
+    /// The forge and the repository that the items are for, from the user's configuration at the seal. `None` for a
+    /// receiver that the configuration does not name, and in records of earlier builds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destination: Option<String>,
 }
 
 /// One changed file.
@@ -532,6 +569,9 @@ pub struct PersonDecision {
     /// accepted them by their own rules, so they are not checked again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_ms: Option<i64>,
+    /// For a delivery in doubt, the position of the item that the answer is about; `None` for all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<u32>,
 }
 
 /// The time for an answer has run out.
@@ -584,10 +624,14 @@ pub enum DeliveryResult {
         /// Why.
         text: String,
     },
-    /// The receiver accepts nothing until a person changes something outside of Loopwright. The item is kept.
+    /// The item is kept: its receiver accepts nothing until something outside of Loopwright changes, or the sending
+    /// was stopped.
     Blocked {
         /// Why.
         text: String,
+        /// Whether an attempt may have had an effect. The item is looked for before it is sent again.
+        #[serde(default, skip_serializing_if = "crate::spec::is_default")]
+        maybe_sent: bool,
     },
 }
 
@@ -602,6 +646,9 @@ pub struct RoundRecorded {
     /// For a round that waits for a person: the answer window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<AnswerWindow>,
+    /// The debts of the loop at this moment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub debts: Option<LoopDebts>,
 }
 
 /// A ceiling that leaves no budget.

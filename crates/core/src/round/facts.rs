@@ -7,6 +7,7 @@ use super::event::{
     SealFindings, Stage,
 };
 use super::provider_waits::ProviderWaits;
+use crate::autonomy::{IntentFingerprint, LoopDebts};
 use crate::budget::{
     self, AgentUsage, BudgetLimit, CountedUsage, ModelSpend, Reservation, Spend, StartBill, spend_from_usage,
 };
@@ -19,6 +20,7 @@ use crate::spec::Ceilings;
 use crate::units::Usd;
 use crate::verdict::Judgement;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// The most bytes of the line that names several items.
 const ITEMS_LINE: usize = 160;
@@ -112,6 +114,12 @@ pub struct RoundFacts {
     pub bills: Vec<StartBill>,
     /// The level in the loop file, if the round runs at a lower one.
     pub lowered_from: Option<LoopLevel>,
+    /// Whether it runs at a lower level to save budget.
+    pub saves_budget: bool,
+    /// The intent of the loop at the start; a round at a lower level may drop parts of its spec.
+    pub intent: IntentFingerprint,
+    /// The debts of the loop when the report was written.
+    pub debts: Option<LoopDebts>,
     /// The agents that were started and have not ended.
     pub running: Vec<RoleStarted>,
     /// The feedback on the previous attempt for the maker that is due or running.
@@ -126,8 +134,14 @@ pub struct RoundFacts {
     pub suspensions: Vec<crate::outcome::RoundOutcome>,
     /// Deliveries so far, by position.
     pub deliveries: Vec<(u32, DeliveryResult)>,
-    /// Whether a receiver blocked the approved candidate; it then waits until a person has it sent again.
+    /// Whether a receiver blocked the approved candidate; it then waits until the engine or a person sends it again.
     pub is_blocked: bool,
+    /// The number of times in a row that the engine's own attempts were blocked.
+    pub blocked_times: u32,
+    /// The positions of items that are kept and may have been sent.
+    pub maybe_sent: BTreeSet<u32>,
+    /// The forge and the repository that the sealed items are for.
+    pub destination: Option<String>,
     /// The approvals that count, in the order of arrival.
     pub approvals: Vec<Approval>,
     /// How long the round waits for a person; `None` before it waits, and in records of earlier builds.
@@ -145,6 +159,7 @@ impl RoundFacts {
         Self {
             items: started.item.iter().chain(&started.more).cloned().collect(),
             provider_waits: ProviderWaits::new(started.provider_wait_ms),
+            intent: IntentFingerprint::from_spec(&started.spec),
             started,
             ..Self::default()
         }

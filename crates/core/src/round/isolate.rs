@@ -3,8 +3,9 @@
 use super::event::{BaselineFinished, Stage, WorkspaceIsolated};
 use super::gate::gate_reason;
 use super::phase::AgentRun;
-use super::{Action, Phase, Round, Step, UnexpectedEvent};
+use super::{Action, Phase, Round, Step, UnexpectedEvent, calibrate};
 use crate::gate::GateStatus;
+use crate::level::LoopLevel;
 use crate::outcome::RoundOutcome;
 use crate::spec::{BaseWord, CountFloor, Gate, RunGate};
 
@@ -14,6 +15,9 @@ pub(super) fn on_isolated(mut round: Round, isolated: WorkspaceIsolated) -> Resu
     }
     round.facts.base = Some(isolated.base);
     round.facts.branch = isolated.branch;
+    if round.facts.started.calibration {
+        return Ok(calibrate::on_isolated(round));
+    }
     if round.facts.started.spec.gates.iter().any(compares_with_base) {
         return Ok(round.to(Phase::Baselining, vec![Action::Baseline]));
     }
@@ -22,7 +26,7 @@ pub(super) fn on_isolated(mut round: Round, isolated: WorkspaceIsolated) -> Resu
 
 /// A round that only reports has no change for its gates to judge; their results on base are recorded before.
 fn to_make(mut round: Round) -> Step {
-    if round.facts.lowered_from.is_some() {
+    if round.facts.lowered_from.is_some() && round.facts.started.spec.level == LoopLevel::L1Report {
         let spec = &mut round.facts.started.spec;
         spec.gates.clear();
         spec.heldout.clear();

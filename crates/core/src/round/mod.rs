@@ -7,6 +7,7 @@
 mod approval_policy;
 mod approve;
 mod attempts;
+mod calibrate;
 mod check;
 mod event;
 mod facts;
@@ -27,12 +28,13 @@ mod send;
 pub use approval_policy::{Approval, Refusal};
 pub use approve::ApprovedCandidate;
 pub use attempts::AttemptFeedback;
+pub use calibrate::{PLANTED_CAUGHT, PLANTED_MISSED};
 pub use check::VerifiedCandidate;
 pub use event::{
     AgentEnd, AnswerWindow, BaselineFinished, Boundary, BoundaryLevel, CandidateSealed, CeilingReached, ChangeFact,
     CheckerResult, DeliveryEnded, DeliveryResult, Event, Expired, GatesFinished, MakerResult, MemoryRecalled,
-    PersonDecision, ProbeAnswer, ProbeItem, RoleEnded, RoleResult, RoleStarted, RoundRecorded, RoundResumed,
-    RoundStarted, RoundStopped, SealFindings, ShownChange, Stage, StageFailed, StagedBatch, StoppedBy,
+    PersonDecision, PlantedChange, ProbeAnswer, ProbeItem, RoleEnded, RoleResult, RoleStarted, RoundRecorded,
+    RoundResumed, RoundStarted, RoundStopped, SealFindings, ShownChange, Stage, StageFailed, StagedBatch, StoppedBy,
     WorkspaceIsolated,
 };
 pub use facts::{Attempt, RoundFacts, RoundReason};
@@ -70,6 +72,8 @@ pub enum Action {
         /// The end of the wait.
         until_ms: i64,
     },
+    /// Plant a known-bad change for the checker.
+    Plant,
     /// Freeze the candidate.
     Seal,
     /// Run the gates.
@@ -218,6 +222,7 @@ pub fn step(round: &Round, event: Event) -> Result<Step, StepError> {
         Event::Baselined(baselined) => isolate::on_baselined(round, baselined)?,
         Event::RoleStarted(started) => role::started(round, started)?,
         Event::RoleEnded(ended) => role::ended(round, *ended)?,
+        Event::Planted(planted) => calibrate::on_planted(round, *planted)?,
         Event::Sealed(sealed) => seal::on_sealed(round, *sealed)?,
         Event::Gated(gated) => gate::on_gated(round, gated)?,
         Event::Decided { decision } => approve::on_decision(round, decision)?,
@@ -232,5 +237,6 @@ pub fn step(round: &Round, event: Event) -> Result<Step, StepError> {
         Event::Recovered => recover::on_recovered(round)?,
         Event::Waited => provider_waits::on_wait_over(round)?,
         Event::Resumed(resumed) => provider_waits::on_resumed(round, resumed)?,
+        Event::Resent => approve::on_resent(round)?,
     })
 }

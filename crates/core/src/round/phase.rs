@@ -25,6 +25,10 @@ pub enum Phase {
     Held(ResumePoint, i64),
     /// Suspended by a provider or a ceiling, with its work kept; a person may resume it.
     Suspended(RoundOutcome, ResumePoint),
+    /// Planting a known-bad change for a calibration.
+    Planting,
+    /// Waiting for a checker's answer to a planted change; carries no proof, so nothing can be sent from here.
+    Calibrating(AgentRun),
     /// Freezing the candidate.
     Sealing,
     /// Running gates on the candidate.
@@ -66,9 +70,9 @@ impl Phase {
             Self::Isolating | Self::Baselining => Stage::Isolate,
             Self::Making(_) => Stage::Make,
             Self::Held(due, _) | Self::Suspended(_, due) => due.stage(),
-            Self::Sealing => Stage::Seal,
+            Self::Planting | Self::Sealing => Stage::Seal,
             Self::Gating => Stage::Gate,
-            Self::Checking(..) => Stage::Check,
+            Self::Calibrating(_) | Self::Checking(..) => Stage::Check,
             Self::Approving(_) | Self::Waiting(_) => Stage::Approve,
             Self::Sending(_) | Self::Doubting(_) => Stage::Send,
             Self::Recording(_) | Self::Ended(_) => Stage::Record,

@@ -2,6 +2,7 @@
 
 use super::event::{MemoryRecalled, Stage};
 use super::{Action, Phase, Round, Step, UnexpectedEvent};
+use crate::autonomy::LevelCeiling;
 use crate::budget::BudgetAccount;
 use crate::level::LoopLevel;
 use crate::outcome::RoundOutcome;
@@ -32,6 +33,9 @@ pub(super) fn on_recalled(mut round: Round, recalled: MemoryRecalled) -> Result<
         let code = format!("{}-budget", full.scope.word());
         return Ok(round.end(RoundOutcome::OverBudget, Stage::Recall, &code, text));
     }
+    if let Some(ceiling) = recalled.ceiling.filter(|_| !round.facts.started.calibration) {
+        lower(&mut round, &ceiling);
+    }
     if let Some(low) = recalled.accounts.iter().find(|account| account.is_low()) {
         spare(&mut round, low);
     }
@@ -56,13 +60,25 @@ fn leave_settled(round: &mut Round, settled: &[String]) -> Option<String> {
     })
 }
 
+/// Runs the round at the level that the loop has earned.
+fn lower(round: &mut Round, ceiling: &LevelCeiling) {
+    let declared = round.facts.started.spec.level;
+    if ceiling.level >= declared {
+        return;
+    }
+    round.facts.lowered_from = Some(declared);
+    round.facts.started.spec.level = ceiling.level;
+    round.facts.add_reason(Stage::Recall, &ceiling.code, ceiling.text.clone());
+}
+
 /// Saves the rest of a day's or month's budget for reports: the round runs as if its loop were at L1.
 fn spare(round: &mut Round, low: &BudgetAccount) {
     let declared = round.facts.started.spec.level;
     if declared == LoopLevel::L1Report {
         return;
     }
-    round.facts.lowered_from = Some(declared);
+    round.facts.lowered_from.get_or_insert(declared);
+    round.facts.saves_budget = true;
     round.facts.started.spec.level = LoopLevel::L1Report;
     let started = &round.facts.started;
     let text = format!(
@@ -76,6 +92,7 @@ fn spare(round: &mut Round, low: &BudgetAccount) {
 
 /// A probe filters every occurrence except one for an item that a person named.
 fn after_recall(round: Round) -> Step {
-    let asks = round.facts.started.spec.on.probe.is_some() && round.facts.started.item.is_none();
+    let started = &round.facts.started;
+    let asks = !started.calibration && started.spec.on.probe.is_some() && started.item.is_none();
     if asks { round.to(Phase::Probing, vec![Action::Probe]) } else { round.to(Phase::Isolating, vec![Action::Isolate]) }
 }

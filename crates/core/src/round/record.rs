@@ -5,6 +5,7 @@ use super::{Phase, Round, Step, UnexpectedEvent};
 
 pub(super) fn on_recorded(mut round: Round, recorded: RoundRecorded) -> Result<Step, UnexpectedEvent> {
     round.facts.report = recorded.report.or(round.facts.report);
+    round.facts.debts = recorded.debts.or(round.facts.debts);
     round.facts.network.add(recorded.network);
     let phase = match round.phase.clone() {
         Phase::Waiting(verified) => {

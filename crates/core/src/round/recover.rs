@@ -26,6 +26,9 @@ pub(super) fn on_ceiling_reached(round: Round, ceiling: CeilingReached) -> Resul
         Phase::Making(AgentRun::Due) => ResumePoint::Make,
         Phase::Making(AgentRun::Again) => ResumePoint::MakeAgain,
         Phase::Checking(passed, AgentRun::Due) => ResumePoint::Check(passed),
+        Phase::Calibrating(AgentRun::Due) => {
+            return Ok(round.end(RoundOutcome::OverBudget, Stage::Check, "ceiling", ceiling.text));
+        }
         _ => return Err(round.misfit("ceiling", "no agent is due")),
     };
     Ok(provider_waits::over_budget(round, due, "ceiling", ceiling.text))
@@ -43,6 +46,10 @@ pub(super) fn on_stopped(round: Round, stopped: RoundStopped) -> Result<Step, Un
         (RoundPhase::At(Stage::Send), _) => "deliveries are finished, not stopped",
         (_, Phase::Doubting(_)) => "only a look at the receiver ends a doubt",
         (RoundPhase::Waiting | RoundPhase::Suspended, _) if is_signal => "it waits for a person",
+        (_, Phase::Waiting(verified)) => {
+            let verified = verified.clone();
+            return Ok(approve::end_waiting(round, verified, outcome, "stopped", stopped.text));
+        }
         (RoundPhase::At(_) | RoundPhase::Held | RoundPhase::Waiting | RoundPhase::Suspended, _) => {
             let stage = round.phase.stage();
             return Ok(round.end(outcome, stage, "stopped", stopped.text));
@@ -68,6 +75,11 @@ pub(super) fn on_recovered(mut round: Round) -> Result<Step, UnexpectedEvent> {
             return Ok(interrupted(round, "the engine ended while the maker was at work"));
         }
         Phase::Sealing => return Ok(interrupted(round, "the engine ended before the candidate was sealed")),
+        Phase::Planting => vec![Action::Plant],
+        Phase::Calibrating(_) => {
+            round.facts.charge_lost_agents();
+            return Ok(round.to(Phase::Calibrating(AgentRun::Due), vec![Action::Check]));
+        }
         Phase::Gating => vec![Action::Gate],
         Phase::Checking(passed, _) => {
             round.facts.charge_lost_agents();

@@ -15,6 +15,7 @@ pub(super) fn on_sealed(mut round: Round, sealed: CandidateSealed) -> Result<Ste
     if round.phase != Phase::Sealing || sealed.attempt != round.facts.attempt_number() {
         return Err(round.misfit("sealed", "nothing of that attempt is being sealed"));
     }
+    round.facts.destination = sealed.destination;
     let attempt = round.facts.attempt_mut();
     attempt.tree = Some(sealed.tree);
     attempt.commit = Some(sealed.commit);

@@ -1,11 +1,10 @@
 //! Send: deliveries end one by one. A delivery with an unknown result never counts as sent, and an item that refers to
 //! the round's change is not sent without it.
 
-use super::approve::{self, outward_items};
-use super::event::{DeliveryEnded, DeliveryResult, Stage};
+use super::approve::{self, ApprovedCandidate, outward_items};
+use super::event::{DeliveryEnded, DeliveryResult, PersonDecision, Stage};
 use super::facts::RoundFacts;
 use super::{Action, Phase, Round, Step, UnexpectedEvent};
-use crate::actor::Actor;
 use crate::outbox::StagedItem;
 use crate::outcome::RoundOutcome;
 use crate::spec::ActionKind;
@@ -17,7 +16,11 @@ pub(super) fn on_delivered(mut round: Round, delivered: DeliveryEnded) -> Result
     if !unsent(&round.facts).contains(&delivered.position) {
         return Err(round.misfit("delivered", "no delivery of that position is open"));
     }
-    if let DeliveryResult::Blocked { text } = delivered.result {
+    round.facts.maybe_sent.remove(&delivered.position);
+    if let DeliveryResult::Blocked { text, maybe_sent } = delivered.result {
+        if maybe_sent {
+            round.facts.maybe_sent.insert(delivered.position);
+        }
         let text = format!("item {}: {text}", delivered.position);
         return Ok(approve::wait_for_receiver(round, approved, text));
     }
@@ -25,12 +28,30 @@ pub(super) fn on_delivered(mut round: Round, delivered: DeliveryEnded) -> Result
     if !unsent(&round.facts).is_empty() {
         return Ok(round.to(Phase::Sending(approved), Vec::new()));
     }
+    Ok(end_or_doubt(round, approved))
+}
+
+/// All deliveries have a result: the round ends, unless a person has to look at a receiver first.
+fn end_or_doubt(mut round: Round, approved: ApprovedCandidate) -> Step {
     let doubts: Vec<_> = round.facts.deliveries.iter().filter_map(doubt).collect();
     if doubts.is_empty() {
-        return Ok(all_ended(round));
+        return all_ended(round);
     }
     doubts.into_iter().for_each(|text| round.facts.add_reason(Stage::Send, "in-doubt", text));
-    Ok(round.to(Phase::Doubting(approved), vec![Action::Record]))
+    round.to(Phase::Doubting(approved), vec![Action::Record])
+}
+
+/// Nothing more is sent, and some items may have been sent before their receiver blocked: those are in doubt.
+pub(super) fn give_up(mut round: Round, approved: ApprovedCandidate, why: &str) -> Step {
+    for position in unsent(&round.facts) {
+        let result = if round.facts.maybe_sent.remove(&position) {
+            DeliveryResult::InDoubt { text: format!("an attempt has no known result, and then: {why}") }
+        } else {
+            DeliveryResult::Refused { text: why.to_owned() }
+        };
+        round.facts.deliveries.push((position, result));
+    }
+    end_or_doubt(round, approved)
 }
 
 /// The positions that are still to be sent, in order: the change first, because the other items refer to it.
@@ -46,6 +67,12 @@ fn is_change(item: &StagedItem) -> bool {
 }
 
 impl RoundFacts {
+    /// The positions of the deliveries in doubt.
+    pub fn doubts(&self) -> impl Iterator<Item = u32> {
+        let is_doubt = |result: &DeliveryResult| matches!(result, DeliveryResult::InDoubt { .. });
+        self.deliveries.iter().filter(move |(_, result)| is_doubt(result)).map(|(position, _)| *position)
+    }
+
     /// The reason why no further item of the round may be sent: its change was not. Without the change, "fixed in my
     /// pull request" would be false.
     #[must_use]
@@ -69,16 +96,32 @@ fn doubt((position, result): &(u32, DeliveryResult)) -> Option<String> {
     }
 }
 
-/// A person checked the receiver: a delivery in doubt is there, or it is not. It is never sent again.
-pub(super) fn on_delivery_inspected(mut round: Round, actor: &Actor, found: &DeliveryResult) -> Step {
-    for (_, result) in &mut round.facts.deliveries {
-        if matches!(result, DeliveryResult::InDoubt { .. }) {
+/// A person checked the receiver: a delivery in doubt is there, or it is not. It is never sent again. The answer is
+/// about one item, or about all that are in doubt.
+pub(super) fn on_delivery_inspected(
+    mut round: Round,
+    approved: ApprovedCandidate,
+    said: &PersonDecision,
+    found: &DeliveryResult,
+) -> Result<Step, UnexpectedEvent> {
+    let is_meant = |position: u32| said.position.is_none_or(|meant| meant == position);
+    let meant: Vec<u32> = round.facts.doubts().filter(|position| is_meant(*position)).collect();
+    if meant.is_empty() {
+        return Err(round.misfit("answered", "no delivery of that position is in doubt"));
+    }
+    for (position, result) in &mut round.facts.deliveries {
+        if meant.contains(position) {
             *result = found.clone();
         }
     }
     let code = if matches!(found, DeliveryResult::Sent { .. }) { "confirmed" } else { "not-there" };
-    round.facts.add_reason(Stage::Send, code, format!("{actor} looked at the receiver"));
-    all_ended(round)
+    let items: Vec<_> = meant.iter().map(u32::to_string).collect();
+    let text = format!("{} looked at the receiver of item {}", said.actor, items.join(", "));
+    round.facts.add_reason(Stage::Send, code, text);
+    if round.facts.doubts().next().is_some() {
+        return Ok(round.to(Phase::Doubting(approved), vec![Action::Record]));
+    }
+    Ok(all_ended(round))
 }
 
 /// The worst delivery decides the outcome.
@@ -89,7 +132,7 @@ fn all_ended(mut round: Round) -> Step {
             DeliveryResult::Sent { .. } => continue,
             DeliveryResult::InDoubt { text } => ("in-doubt", text, RoundOutcome::Escalated),
             DeliveryResult::Refused { text } => ("delivery-refused", text, RoundOutcome::Refused),
-            DeliveryResult::Quarantined { text } | DeliveryResult::Blocked { text } => {
+            DeliveryResult::Quarantined { text } | DeliveryResult::Blocked { text, .. } => {
                 ("delivery-failed", text, RoundOutcome::Failed)
             }
         };

@@ -151,6 +151,10 @@ pub struct Ask {
     /// `outdated`: globs of the packages' names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<String>,
+    /// `open-prs`: pull requests that loops opened are looked after. Each failed check and each comment of a person on one
+    /// is an item, and nothing else of it is.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub follow_own: bool,
     /// How many items one round takes.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub batch: u32,
@@ -166,8 +170,8 @@ fn is_one(batch: &u32) -> bool {
 
 impl Ask {
     /// Every key of a query except `use`.
-    pub const KEYS: [&str; 9] =
-        ["labels", "not_labels", "author", "text", "branch", "paths", "checks", "packages", "batch"];
+    pub const KEYS: [&str; 10] =
+        ["labels", "not_labels", "author", "text", "branch", "paths", "checks", "packages", "follow_own", "batch"];
 
     /// A built-in probe without a query.
     #[must_use]
@@ -181,7 +185,7 @@ impl Ask {
         Some(match probe {
             "commits" => &["branch"],
             "files" => &["branch", "paths"],
-            "open-prs" => &["labels", "not_labels", "author", "text", "branch", "batch"],
+            "open-prs" => &["labels", "not_labels", "author", "text", "branch", "follow_own", "batch"],
             "open-issues" => &["labels", "not_labels", "author", "text", "batch"],
             "failing-ci" => &["checks", "branch", "batch"],
             "outdated" => &["packages", "batch"],

@@ -3,6 +3,7 @@
 
 use loopwright_core::actor::Actor;
 use loopwright_core::budget::{BudgetLimit, Reservation, Spend, SpendKnown, Tokens};
+use loopwright_core::calibration::PlantKind;
 use loopwright_core::gate::{GateResult, GateStatus};
 use loopwright_core::human_gate::GateDecision;
 use loopwright_core::level::LoopLevel;
@@ -11,8 +12,8 @@ use loopwright_core::provider::{ProviderTrouble, TroubleKind};
 use loopwright_core::round::{
     AgentEnd, AnswerWindow, BaselineFinished, Boundary, CandidateSealed, CeilingReached, ChangeFact, CheckerResult,
     DeliveryEnded, DeliveryResult, Event, Expired, GatesFinished, MakerResult, MemoryRecalled, PersonDecision, Phase,
-    ProbeAnswer, ProbeItem, RoleEnded, RoleResult, RoleStarted, Round, RoundRecorded, RoundResumed, RoundStarted,
-    RoundStopped, SealFindings, Stage, StageFailed, StagedBatch, StoppedBy, WorkspaceIsolated,
+    PlantedChange, ProbeAnswer, ProbeItem, RoleEnded, RoleResult, RoleStarted, Round, RoundRecorded, RoundResumed,
+    RoundStarted, RoundStopped, SealFindings, Stage, StageFailed, StagedBatch, StoppedBy, WorkspaceIsolated,
 };
 use loopwright_core::spec::{ActionKind, CheckMode, Gate, ItemsForm, LoopSpec, OutputSpec, ProbeSpec, Role, RunGate};
 use loopwright_core::units::Usd;
@@ -51,6 +52,8 @@ pub(crate) struct Seen {
     pub(crate) sent: BTreeSet<u32>,
     /// Deliveries in doubt; a person's later approval states that they arrived.
     pub(crate) doubted: BTreeSet<u32>,
+    /// Kept deliveries that may have been sent; they are in doubt when the round gives up on them.
+    pub(crate) maybe: BTreeSet<u32>,
     pub(crate) makers: Vec<u32>,
     /// Agents whose start was accepted and whose end was not.
     pub(crate) at_work: u32,
@@ -88,7 +91,14 @@ impl Seen {
             Event::Approved(said) => {
                 self.approved = Some(said.candidate.clone());
                 self.voices.insert(said.actor.name().to_owned());
-                self.sent.append(&mut self.doubted);
+                let is_meant = |position: &u32| said.position.is_none_or(|meant| meant == *position);
+                self.sent.extend(self.doubted.iter().copied().filter(is_meant));
+                self.doubted.retain(|position| !is_meant(position));
+            }
+            Event::Denied(_) | Event::Expired(_) | Event::Stopped(_) => self.doubted.append(&mut self.maybe),
+            Event::Delivered(DeliveryEnded { position, result: DeliveryResult::Blocked { maybe_sent, .. } }) => {
+                self.maybe.remove(position);
+                self.maybe.extend(maybe_sent.then_some(*position));
             }
             Event::Delivered(DeliveryEnded { position, result: DeliveryResult::InDoubt { .. } }) => {
                 self.doubted.insert(*position);
@@ -146,6 +156,7 @@ pub(crate) fn start(choice: &Choice) -> RoundStarted {
         inputs: vec![("fix.script".into(), "hash".into())],
         provider_wait_ms: if choice.b.is_multiple_of(2) { 900_000 } else { 0 },
         retry_of: choice.b.is_multiple_of(3).then(|| "r0".to_owned()),
+        calibration: choice.kind.is_multiple_of(11),
     }
 }
 
@@ -188,6 +199,7 @@ pub(crate) fn strangers(round: &Round, choice: &Choice) -> Vec<Event> {
             history: vec!["b".into()],
             accounts: Vec::new(),
             memory: Vec::new(),
+            ceiling: None,
         }),
         probed(choice),
         Event::Isolated(WorkspaceIsolated { base: "b0".into(), branch: None }),
@@ -195,9 +207,11 @@ pub(crate) fn strangers(round: &Round, choice: &Choice) -> Vec<Event> {
         Event::RoleStarted(agent(Role::Maker, attempt)),
         Event::RoleStarted(turn(round, Role::Maker, attempt, choice)),
         Event::Waited,
+        Event::Resent,
         resumed(choice),
         made(attempt, choice),
         sealed(attempt, choice),
+        planted(),
         Event::Gated(GatesFinished { attempt, results: results(round, choice), inputs_edited: Vec::new() }),
         Event::RoleStarted(RoleStarted { nonce: Some("n".into()), ..agent(Role::Checker, attempt) }),
         checked(attempt, choice),
@@ -207,7 +221,12 @@ pub(crate) fn strangers(round: &Round, choice: &Choice) -> Vec<Event> {
         Event::Denied(said(round, choice)),
         Event::Expired(Expired::default()),
         delivered(u32::from(choice.b % 4), choice),
-        Event::Recorded(RoundRecorded { report: None, network: Default::default(), window: window(choice) }),
+        Event::Recorded(RoundRecorded {
+            report: None,
+            network: Default::default(),
+            window: window(choice),
+            debts: None,
+        }),
         trouble(&Choice { a: 0, ..*choice }),
         trouble(&Choice { a: 1, ..*choice }),
         trouble(&Choice { a: 2, ..*choice }),
@@ -240,10 +259,17 @@ fn fitting(round: &Round, choice: &Choice) -> Event {
                 report: Some("/r".into()),
                 network: Default::default(),
                 window: window(choice),
+                debts: None,
             }),
             _ => resumed(choice),
         },
         Phase::Making(loopwright_core::round::AgentRun::Started) => made(attempt, choice),
+        Phase::Planting => planted(),
+        Phase::Calibrating(loopwright_core::round::AgentRun::Started) => checked(attempt, choice),
+        Phase::Calibrating(_) => {
+            let turn = turn(round, Role::Checker, attempt, choice);
+            Event::RoleStarted(RoleStarted { nonce: Some("n".into()), ..turn })
+        }
         Phase::Sealing => sealed(attempt, choice),
         Phase::Gating => {
             let edited = choice.b.is_multiple_of(9).then(|| "tests/a".to_owned());
@@ -257,11 +283,13 @@ fn fitting(round: &Round, choice: &Choice) -> Event {
         Phase::Checking(_, loopwright_core::round::AgentRun::Started) => checked(attempt, choice),
         Phase::Approving(_) if choice.a.is_multiple_of(3) => Event::Decided { decision: GateDecision::escalate("no") },
         Phase::Approving(_) => Event::Decided { decision: GateDecision::AutoProceed },
+        Phase::Waiting(_) if round.facts().is_blocked && choice.b.is_multiple_of(3) => Event::Resent,
         Phase::Waiting(_) => match choice.a % 6 {
             0 => Event::Recorded(RoundRecorded {
                 report: Some("/r".into()),
                 network: Default::default(),
                 window: window(choice),
+                debts: None,
             }),
             1 => Event::Denied(said(round, choice)),
             2 => Event::Expired(Expired::default()),
@@ -272,6 +300,7 @@ fn fitting(round: &Round, choice: &Choice) -> Event {
                 report: Some("/r".into()),
                 network: Default::default(),
                 window: window(choice),
+                debts: None,
             }),
             1 => Event::Denied(said(round, choice)),
             _ => Event::Approved(said(round, choice)),
@@ -286,8 +315,21 @@ fn fitting(round: &Round, choice: &Choice) -> Event {
             report: Some("/r".into()),
             network: Default::default(),
             window: window(choice),
+            debts: None,
         }),
     }
+}
+
+fn planted() -> Event {
+    Event::Planted(Box::new(PlantedChange {
+        kind: PlantKind::OffByOne,
+        path: "src/a.rs".into(),
+        line: 1,
+        tree: "t9".into(),
+        commit: "c9".into(),
+        candidate: "planted".into(),
+        changes: Vec::new(),
+    }))
 }
 
 fn probed(choice: &Choice) -> Event {
@@ -415,6 +457,7 @@ fn sealed(attempt: u32, choice: &Choice) -> Event {
             notes: found(rare == 7, "note"),
             proposed_before: found(rare == 8, "round r1").pop(),
         },
+        destination: found(choice.a.is_multiple_of(2), "acme/app").pop(),
     }))
 }
 
@@ -471,6 +514,7 @@ fn said(round: &Round, choice: &Choice) -> PersonDecision {
         candidate: candidate.unwrap_or_default(),
         why: Some("because".into()),
         at_ms: Some(i64::from(choice.kind)),
+        position: choice.a.is_multiple_of(3).then(|| u32::from(choice.b % 3)),
     }
 }
 
@@ -480,7 +524,7 @@ fn delivered(position: u32, choice: &Choice) -> Event {
         0 => DeliveryResult::InDoubt { text: text() },
         1 => DeliveryResult::Refused { text: text() },
         2 => DeliveryResult::Quarantined { text: text() },
-        3 => DeliveryResult::Blocked { text: text() },
+        3 => DeliveryResult::Blocked { text: text(), maybe_sent: choice.b.is_multiple_of(2) },
         _ => DeliveryResult::Sent { place: "pulls/1.md".into() },
     };
     Event::Delivered(DeliveryEnded { position, result })

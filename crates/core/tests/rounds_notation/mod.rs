@@ -101,6 +101,7 @@ fn started(words: &Words<'_>) -> Event {
         inputs: Vec::new(),
         provider_wait_ms: words.get("wait").map_or(0, |text| text.parse::<u64>().expect("seconds") * 1000),
         retry_of: None,
+        calibration: false,
     }))
 }
 
@@ -145,6 +146,7 @@ fn event(words: &Words<'_>, attempt: u32) -> Event {
             window: words
                 .get("until")
                 .map(|text| AnswerWindow { from_ms: 0, until_ms: text.parse().expect("a number") }),
+            debts: None,
         }),
         "ceiling" => Event::Ceiling(CeilingReached { limit: BudgetLimit::Day, text: "no room".into() }),
         "broke" => Event::Broke(StageFailed { stage: Stage::Isolate, code: "git".into(), text: "git broke".into() }),
@@ -154,6 +156,7 @@ fn event(words: &Words<'_>, attempt: u32) -> Event {
         }),
         "recovered" => Event::Recovered,
         "waited" => Event::Waited,
+        "resent" => Event::Resent,
         "resumed" => Event::Resumed(RoundResumed {
             actor: "ada".into(),
             provider_wait_ms: words.get("wait").map_or(0, |text| text.parse::<u64>().expect("seconds") * 1000),
@@ -289,6 +292,7 @@ fn sealed(words: &Words<'_>, attempt: u32) -> CandidateSealed {
             notes: Vec::new(),
             proposed_before: words.list("proposed").pop(),
         },
+        destination: None,
     }
 }
 
@@ -332,6 +336,7 @@ fn said(words: &Words<'_>) -> PersonDecision {
         candidate: words.get("candidate").unwrap_or("candidate-t1").into(),
         why: words.get("why").map(str::to_owned),
         at_ms: at_ms(words),
+        position: words.get("item").and_then(|text| text.parse().ok()),
     }
 }
 
@@ -352,7 +357,8 @@ fn delivered(words: &Words<'_>) -> DeliveryEnded {
         Some("sent") => DeliveryResult::Sent { place: "pulls/1.md".into() },
         Some("in-doubt") => DeliveryResult::InDoubt { text: "the answer was lost".into() },
         Some("refused") => DeliveryResult::Refused { text: "foreign commits on the branch".into() },
-        Some("blocked") => DeliveryResult::Blocked { text: "the token is not valid".into() },
+        Some("blocked") => DeliveryResult::Blocked { text: "the token is not valid".into(), maybe_sent: false },
+        Some("stopped") => DeliveryResult::Blocked { text: "stopped while it was sent".into(), maybe_sent: true },
         _ => DeliveryResult::Quarantined { text: "three tries failed".into() },
     };
     DeliveryEnded { position, result }

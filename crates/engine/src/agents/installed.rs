@@ -103,7 +103,7 @@ impl InstalledAgent {
 /// The first executable of a name: the folder it was found in, and its real file.
 fn find_executable(name: &str, path: &[PathBuf], allowed: &dyn Fn(&Path) -> bool) -> Option<(PathBuf, PathBuf)> {
     let system: Vec<_> = std::env::split_paths(trusted_path()).collect();
-    let folders = system.iter().chain(path);
+    let folders = path.iter().chain(&system);
     let candidates = folders.map(|folder| (folder.clone(), follow_links(&folder.join(name))));
     candidates.into_iter().find(|(_, program)| is_executable(program) && allowed(program))
 }

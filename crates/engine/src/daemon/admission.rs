@@ -19,6 +19,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The most open questions that are read.
 const QUESTIONS: u32 = 10_000;
+/// The first and the longest wait before a blocked round is sent again.
+const RESEND_MS: i64 = 60_000;
+const RESEND_MAX_MS: i64 = 3_600_000;
 /// The length of a day.
 const DAY_MS: i64 = 86_400_000;
 
@@ -73,7 +76,7 @@ impl DaemonAdmission {
             too_deep,
             expires_ms: question.and_then(|question| question.expires_ms),
             asks: !started.spec.approvals.ask.is_empty(),
-            resume_ms: resume_ms(round, self.clock.now_ms()),
+            resume_ms: resume_ms(round, self.clock.now_ms()).or(resend_ms(round, self.clock.now_ms())),
             items: item_keys(round),
         })
     }
@@ -150,7 +153,7 @@ pub(super) fn item_keys(round: &Round) -> Vec<Arc<str>> {
 }
 
 /// The number of the loop's proposals that wait for a person.
-pub(super) async fn open_proposals(store: &Store, key: &LoopKey) -> Result<u32, StoreError> {
+pub(crate) async fn open_proposals(store: &Store, key: &LoopKey) -> Result<u32, StoreError> {
     let open = store.inbox(QUESTIONS).await?;
     let own = open.iter().filter(|row| {
         row.kind == InboxKind::Approval && row.repo.as_str() == &*key.repo && row.loop_name.as_str() == &*key.name
@@ -196,6 +199,15 @@ fn signature(round: &Round, outcome: RoundOutcome) -> Option<String> {
         true => failure,
         false => format!("{failure}{ABOUT}{}", item.get(..12).unwrap_or_default()),
     })
+}
+
+/// The time at which a round that its receiver blocked at that moment is sent again: after a minute, then after twice as
+/// long each time, up to an hour. A person may fix the cause at any time and is not asked to report it.
+pub(super) fn resend_ms(round: &Round, blocked_ms: i64) -> Option<i64> {
+    let facts = round.facts();
+    let is_blocked = facts.is_blocked && matches!(round.phase(), Phase::Waiting(_));
+    let doublings = facts.blocked_times.saturating_sub(1).min(6);
+    is_blocked.then(|| blocked_ms.saturating_add((RESEND_MS << doublings).min(RESEND_MAX_MS)))
 }
 
 /// The earliest time at which a round that was suspended at that moment can resume by itself: its provider is available

@@ -12,7 +12,7 @@ const ERRANDS_MAX: usize = 10_000;
 pub(super) enum AgendaEntry {
     /// A round that an earlier engine left, or that was left open.
     Retake { key: LoopKey, round: String },
-    /// A suspended round whose budget may have room again.
+    /// A suspended round whose budget may have room again, or a round whose receiver may accept its items again.
     Resume { key: LoopKey, round: String },
     /// Questions that were not answered in time.
     Expire,

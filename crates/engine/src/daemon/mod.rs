@@ -26,7 +26,7 @@ mod running_rounds;
 mod stop;
 mod tick;
 
-pub(crate) use admission::DaemonAdmission;
+pub(crate) use admission::{DaemonAdmission, open_proposals};
 pub use fleet::{FleetLoops, LoopFleet, PreparedStart, ReadyRound};
 pub(crate) use followers::follower_signals;
 pub use message::LoopSlot;

@@ -16,7 +16,7 @@ use crate::events::EventKind;
 use crate::lease;
 use crate::store::{DISPATCHER, FlagRow, InboxKind, RoundLease, RoundRow, StoreError};
 use loopwright_core::dispatch::{ConcurrencyLimits, DispatchInput, Dispatcher, FleetFreeze, LoopKey};
-use loopwright_core::round::RoundPhase;
+use loopwright_core::round::{Phase, RoundPhase};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -123,7 +123,7 @@ struct LeftoverState {
     abandoned: Vec<RoundRow>,
     /// Rounds that other processes run.
     elsewhere: Vec<RoundLease>,
-    /// Suspended rounds, and the earliest time at which each can resume.
+    /// Suspended and blocked rounds, and the earliest time at which each can resume.
     suspended: Vec<(RoundRow, i64)>,
     /// Open proposals of each loop.
     proposals: BTreeMap<LoopKey, u32>,
@@ -141,7 +141,8 @@ impl LeftoverState {
         let mut elsewhere = lease::held_elsewhere(engine).await?;
         elsewhere.retain(|lease| lease.claims.is_some());
         let mut suspended = Vec::new();
-        for row in engine.store.open_rounds().await?.into_iter().filter(|row| row.phase == RoundPhase::Suspended) {
+        let may_resume = |row: &RoundRow| matches!(row.phase, RoundPhase::Suspended | RoundPhase::Waiting);
+        for row in engine.store.open_rounds().await?.into_iter().filter(may_resume) {
             let at_ms = worth_from(engine, &row).await;
             suspended.extend(at_ms.map(|at_ms| (row, at_ms)));
         }
@@ -171,10 +172,14 @@ async fn items(engine: &Engine, rounds: impl Iterator<Item = &RoundRow>) -> Hash
     items
 }
 
-/// The earliest time at which a suspended round can resume; `None` if its record cannot be read.
+/// The earliest time at which a suspended or blocked round can resume; `None` if it waits for a person, or its record
+/// cannot be read.
 async fn worth_from(engine: &Engine, row: &RoundRow) -> Option<i64> {
     let recorded = engine.load_round(&row.id).await.ok()?;
     let suspended_ms = engine.store.events(&row.id).await.ok()?.last()?.at_ms;
+    if matches!(recorded.round.phase(), Phase::Waiting(_)) {
+        return admission::resend_ms(&recorded.round, suspended_ms);
+    }
     let worth_ms = admission::resume_ms(&recorded.round, suspended_ms);
     let started = &recorded.round.facts().started;
     let today = crate::clock::day(engine.now_ms());

@@ -24,7 +24,7 @@ fn leaves(round: &Round) -> bool {
         Phase::Ended(RoundOutcome::Failed | RoundOutcome::Interrupted | RoundOutcome::RateLimited)
     );
     let is_event = [EVENT, AGAIN].iter().any(|kind| facts.started.occurrence.starts_with(kind));
-    broke && is_event && !facts.started.dry_run && facts.lowered_from.is_none()
+    broke && is_event && !facts.started.dry_run && !facts.saves_budget
 }
 
 /// The signals to write with the end of a round; `is_left` selects the items that are worth another try.

@@ -15,6 +15,7 @@ use crate::round::{DueRecord, RoundCaller, RunRequest, error_chain, too_many_ope
 use crate::store::{DISPATCHER, StoreError, StoreErrorKind};
 use loopwright_core::budget::Reservation;
 use loopwright_core::dispatch::{LoopKey, RoundStart};
+use loopwright_core::forge::ForgeError;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -176,12 +177,14 @@ impl RoundTask {
         mended.map_or_else(|error| left_open(&error), |_| RoundTaskOutcome::Rested)
     }
 
-    /// Resumes a suspended round whose budget may have room again.
+    /// Resumes a suspended round whose budget may have room again, or sends a blocked one again.
     pub(super) async fn resume(self, round: String) -> RoundTaskOutcome {
         let resumed = self.resumed(&round).await;
         match resumed {
-            // It is not suspended any more, or its workspace is gone: a person decides.
-            Ok(()) | Err(EngineError::Stale(_) | EngineError::WorkGone(_)) => RoundTaskOutcome::Rested,
+            // It does not wait any more, its workspace is gone, or another caller answers for it right now.
+            Ok(()) | Err(EngineError::Stale(_) | EngineError::WorkGone(_) | EngineError::Busy { .. }) => {
+                RoundTaskOutcome::Rested
+            }
             Err(error) => left_open(&error),
         }
     }
@@ -190,6 +193,9 @@ impl RoundTask {
         let recorded = self.engine.load_round(round).await?;
         let (engine, bind) = self.fleet.rebind(&self.engine, &recorded.round.facts().started);
         let caller = RoundCaller { bind: &bind, cancel: &self.cancel, by: RoundStarter::Dispatcher };
+        if recorded.round.facts().is_blocked {
+            return engine.send_again_as(round, caller).await.map(drop);
+        }
         engine.resume_suspended_as(round, ACTOR, Reservation::default(), caller).await?;
         Ok(())
     }
@@ -217,7 +223,7 @@ fn not_started(error: EngineError) -> RoundTaskOutcome {
     let why = error_chain(&error);
     let kind = match error {
         EngineError::Store(StoreError { kind, .. }) => kind,
-        EngineError::Stale(_) | EngineError::Busy { .. } => {
+        EngineError::Stale(_) | EngineError::Busy { .. } | EngineError::Forge(ForgeError::Unavailable { .. }) => {
             return RoundTaskOutcome::NotStarted { why, again: RetryDecision::Soon };
         }
         _ => return RoundTaskOutcome::NotStarted { why, again: RetryDecision::Never },
@@ -247,5 +253,20 @@ pub(super) fn is_store_lost(kind: &StoreErrorKind) -> bool {
     match kind {
         StoreErrorKind::Fenced { name, .. } => name == DISPATCHER,
         kind => matches!(kind, StoreErrorKind::Closed | StoreErrorKind::Replaced),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn start_is_tried_again_if_only_the_forge_is_down() {
+        let again = |error: ForgeError| match not_started(EngineError::Forge(error)) {
+            RoundTaskOutcome::NotStarted { again, .. } => again,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(again(ForgeError::unavailable("503")), RetryDecision::Soon);
+        assert_eq!(again(ForgeError::Refused("no such repository".to_owned())), RetryDecision::Never);
     }
 }

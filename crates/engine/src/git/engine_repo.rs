@@ -201,6 +201,25 @@ impl EngineRepo {
         Ok(UnifiedDiff { text, whole: !answer.cut })
     }
 
+    /// The tree of a commit with the content of one file replaced. `index` is a file that does not exist yet.
+    ///
+    /// # Errors
+    /// When git fails.
+    pub(crate) async fn tree_with(
+        &self,
+        commit: &Oid,
+        file: &TreeEntry,
+        content: &str,
+        index: &Path,
+    ) -> Result<Oid, GitError> {
+        self.read_tree(commit, index).await?;
+        let blob = self.git.run(self.call("git.hash-object").args(["-w", "--stdin"]).stdin(content)).await?.line();
+        let entry = format!("{:o} {}\t{}\0", file.mode, blob.trim(), file.path);
+        let update = self.call("git.update-index").index(index).args(["-z", "--index-info"]).stdin(entry);
+        self.git.run(update).await?;
+        self.write_tree(index).await
+    }
+
     /// Creates a commit of a tree with one parent. The same input gives the same hash.
     ///
     /// # Errors

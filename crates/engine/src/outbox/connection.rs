@@ -39,6 +39,10 @@ pub trait ForgeConnector: Send + Sync {
     /// If the forge is not configured, or its credential cannot be read. Nothing was sent, so the item can be kept.
     fn forge(&self, name: &str, origin: Option<&str>) -> Result<ConnectedForge, DeliverError>;
 
+    /// A line that names the forge, its address and its repository, without a credential: an approval holds only for
+    /// this place. `None` if the forge is not configured.
+    fn destination(&self, name: &str, origin: Option<&str>) -> Option<String>;
+
     /// The receiver of a message; `None` if the forge of the loop receives it.
     ///
     /// # Errors
@@ -55,10 +59,11 @@ pub(crate) async fn connect_forge(
     let name = &spec.forge;
     let forges = engine.settings.forges.as_ref();
     let forges = forges.ok_or_else(|| DeliverError::blocked(format!("no forge `{name}` is connected here")))?;
-    // A repository that was moved has no remote any more; the configuration may name it.
-    let origin = match engine.git.discover(work_tree).await {
-        Ok(repo) => engine.git.origin_url(&repo).await.ok().flatten(),
-        Err(_) => None,
-    };
-    forges.forge(name, origin.as_deref())
+    forges.forge(name, origin_url(engine, work_tree).await.as_deref())
+}
+
+/// The URL of the remote `origin`. A repository that was moved has none any more; the configuration may name it.
+pub(crate) async fn origin_url(engine: &Engine, work_tree: &Path) -> Option<String> {
+    let repo = engine.git.discover(work_tree).await.ok()?;
+    engine.git.origin_url(&repo).await.ok().flatten()
 }

@@ -55,7 +55,8 @@ pub async fn deliver_one(deliver: &dyn Deliver, seam: &Seam, item: &Delivery, pr
         (Err(error), PriorDelivery::MaybeSent) if error.kind == DeliverErrorKind::Refused => {
             DeliveryOutcome::InDoubt(error.text)
         }
-        (Err(error), _) => DeliveryOutcome::without_effect(error),
+        (Err(error), PriorDelivery::MaybeSent) => DeliveryOutcome::Lost(error),
+        (Err(error), PriorDelivery::Fresh) => DeliveryOutcome::without_effect(error),
     }
 }
 

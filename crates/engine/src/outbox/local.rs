@@ -11,8 +11,8 @@ use crate::seam::Seam;
 use loopwright_core::BoxFuture;
 use loopwright_core::deliver::{Deliver, DeliverError, Delivery, DeliveryLookup, DeliveryReceipt};
 use loopwright_core::forge::{
-    Answer, CheckQuery, CheckRun, CommentsOf, ForgeComment, ForgePage, Issue, ItemQuery, PageToken, PullRequest,
-    ReadForge,
+    Answer, ChangedFile, CheckQuery, CheckRun, CommentsOf, ForgeComment, ForgePage, Issue, ItemQuery, PageToken,
+    PullRequest, ReadForge,
 };
 use loopwright_core::spec::ActionKind;
 use std::path::Path;
@@ -126,7 +126,7 @@ fn checked_key(item: &Delivery) -> Result<String, DeliverError> {
 
 impl LocalForge {
     fn reader(&self) -> LocalReader {
-        LocalReader { folder: self.folder.root.clone() }
+        LocalReader { folder: self.folder.root.clone(), git: self.engine.git().clone() }
     }
 }
 
@@ -135,12 +135,20 @@ impl ReadForge for LocalForge {
         Box::pin(async move { self.reader().pulls(query, from).await })
     }
 
+    fn branch_pulls<'a>(&'a self, branch: &'a str, base_branch: &'a str) -> Answer<'a, Vec<PullRequest>> {
+        Box::pin(async move { self.reader().branch_pulls(branch, base_branch).await })
+    }
+
     fn issues<'a>(&'a self, query: &'a ItemQuery, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<Issue>> {
         Box::pin(async move { self.reader().issues(query, from).await })
     }
 
     fn checks<'a>(&'a self, query: &'a CheckQuery, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<CheckRun>> {
         Box::pin(async move { self.reader().checks(query, from).await })
+    }
+
+    fn changed_files(&self, pull: u64) -> Answer<'_, Vec<ChangedFile>> {
+        Box::pin(async move { self.reader().changed_files(pull).await })
     }
 
     fn comments<'a>(&'a self, of: CommentsOf, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<ForgeComment>> {

@@ -11,8 +11,8 @@ mod push;
 mod pushing;
 mod read;
 
-pub(crate) use connection::connect_forge;
 pub use connection::{ConnectedForge, ForgeConnector, PushRoute};
+pub(crate) use connection::{connect_forge, origin_url};
 pub use discipline::{DeliveryOutcome, PriorDelivery, deliver_one};
 pub use front::PageFrontMatter;
 pub use local::LocalForge;

@@ -2,10 +2,11 @@
 //! skipped.
 
 use super::front::PageFrontMatter;
+use crate::git::{Git, GitCall, Oid};
 use crate::probe::quick;
 use loopwright_core::forge::{
-    Answer, CheckQuery, CheckRun, CheckState, CommentKind, CommentsOf, ForgeComment, ForgeError, ForgeItem, ForgePage,
-    Issue, ItemQuery, ItemState, PageToken, PullRequest, ReadForge,
+    Answer, ChangedFile, CheckQuery, CheckRun, CheckState, CommentKind, CommentsOf, ForgeComment, ForgeError,
+    ForgeItem, ForgePage, Issue, ItemQuery, ItemState, PageToken, PullRequest, ReadForge, split_diff,
 };
 use loopwright_core::spec::ActionKind;
 use serde_json::Value;
@@ -16,6 +17,8 @@ use std::path::{Path, PathBuf};
 const PAGE_MAX: u64 = 1 << 20;
 /// The most issues read, open or closed.
 const ISSUES_MAX: usize = 20_000;
+/// The most bytes of a diff.
+const DIFF_MAX: usize = 1 << 20;
 /// The most bytes of a text in a row.
 const TEXT_MAX: usize = 16 << 10;
 
@@ -23,6 +26,7 @@ const TEXT_MAX: usize = 16 << 10;
 #[derive(Debug, Clone)]
 pub(crate) struct LocalReader {
     pub(crate) folder: PathBuf,
+    pub(crate) git: Git,
 }
 
 /// A file of the folder.
@@ -86,6 +90,18 @@ impl LocalReader {
         Some(PullRequest { draft, branch, head, base_branch, about: page.item(number, labels) })
     }
 
+    /// The diff of a pull request, if both of its commits are in the forge's repository: people may write a page about a
+    /// commit that is not there.
+    async fn diff(&self, number: u64) -> Option<String> {
+        let pull = self.pull(number, &self.folder.join(format!("pulls/{number}.md")))?;
+        let repo = self.folder.join("repo.git");
+        let (base, head) = (quick::branch_in(&repo, &pull.base_branch)?, pull.head.parse::<Oid>().ok()?);
+        let call = GitCall::new("git.diff-tree").git_dir(&repo).args(["-r", "-p", "--merge-base", "--no-ext-diff"]);
+        let call = call.args(["--no-textconv", "--no-color", "--no-renames", &base, head.as_str()]);
+        let answer = self.git.run(call.truncate_at(DIFF_MAX)).await.ok()?;
+        Some(String::from_utf8_lossy(&answer.stdout).into_owned())
+    }
+
     /// An issue has the labels of all its pages, since a later page may only add labels.
     fn issue(number: u64, folder: &Path) -> io::Result<Option<Issue>> {
         let mut pages: Vec<Page> =
@@ -108,9 +124,12 @@ impl LocalReader {
     }
 
     fn read_pulls(&self, query: &ItemQuery, from: Option<&PageToken>) -> io::Result<ForgePage<PullRequest>> {
+        Ok(ForgePage::cut(self.all_pulls()?.filter(|pull| query.wants_pull(pull)), from))
+    }
+
+    fn all_pulls(&self) -> io::Result<impl Iterator<Item = PullRequest>> {
         let numbered = numbered(&self.folder.join("pulls"), Some(".md"))?;
-        let pulls = numbered.into_iter().filter_map(|(number, path)| self.pull(number, &path));
-        Ok(ForgePage::cut(pulls.filter(|pull| query.wants_pull(pull)), from))
+        Ok(numbered.into_iter().filter_map(|(number, path)| self.pull(number, &path)))
     }
 
     fn read_issues(&self, query: &ItemQuery, from: Option<&PageToken>) -> io::Result<ForgePage<Issue>> {
@@ -172,12 +191,21 @@ impl ReadForge for LocalReader {
         answer(self.read_pulls(query, from))
     }
 
+    fn branch_pulls<'a>(&'a self, branch: &'a str, base_branch: &'a str) -> Answer<'a, Vec<PullRequest>> {
+        let of_branch = |pull: &PullRequest| pull.branch == branch && pull.base_branch == base_branch;
+        answer(self.all_pulls().map(|pulls| pulls.filter(of_branch).collect()))
+    }
+
     fn issues<'a>(&'a self, query: &'a ItemQuery, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<Issue>> {
         answer(self.read_issues(query, from))
     }
 
     fn checks<'a>(&'a self, query: &'a CheckQuery, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<CheckRun>> {
         answer(self.read_checks(query, from))
+    }
+
+    fn changed_files(&self, pull: u64) -> Answer<'_, Vec<ChangedFile>> {
+        Box::pin(async move { Ok(split_diff(&self.diff(pull).await.unwrap_or_default())) })
     }
 
     fn comments<'a>(&'a self, of: CommentsOf, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<ForgeComment>> {

@@ -2,14 +2,15 @@
 //! [`ReadForge`].
 
 use super::outdated::{self, ProbeProgram};
-use super::{command, forge, quick};
+use super::pull_text::pull_text;
+use super::{command, followed, forge, open_items, quick};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::git::{RoundBase, UserRepo};
 use crate::outbox::{LocalReader, connect_forge};
 use crate::store::WorkItemState;
 use crate::triggers::{branch_heads, commit_contents};
-use loopwright_core::forge::{ForgeError, ReadForge};
+use loopwright_core::forge::{ForgeError, PullRequest, ReadForge};
 use loopwright_core::hash;
 use loopwright_core::paths::Globs;
 use loopwright_core::round::{ProbeAnswer, ProbeItem};
@@ -52,7 +53,7 @@ impl LoopProbe<'_> {
         let answered = match ask.probe.as_str() {
             "commits" => self.commits(&ask).await?,
             "files" => self.files(&ask).await?,
-            "open-prs" | "open-issues" | "failing-ci" => self.query_forge(&ask).await,
+            "open-prs" | "open-issues" | "failing-ci" => self.query_forge(&ask).await?,
             "outdated" => return self.outdated(&ask).await,
             other => command::probe_failed(&format!("`{other}` is not a built-in probe")),
         };
@@ -93,22 +94,36 @@ impl LoopProbe<'_> {
         Ok(command::checked_items(vec![ProbeItem { key: format!("files@{digest}"), title, data: None }]))
     }
 
-    async fn query_forge(&self, ask: &Ask) -> ProbeAnswer {
+    async fn query_forge(&self, ask: &Ask) -> Result<ProbeAnswer, EngineError> {
         let forge = match read_forge(self.engine, self.spec, &self.repo.id, &self.repo.work_tree).await {
             Ok(forge) => forge,
-            Err(error) => return command::probe_failed(&format!("`probe: {}`: {error}", ask.probe)),
+            Err(error) => return Ok(command::probe_failed(&format!("`probe: {}`: {error}", ask.probe))),
         };
         let probe = forge::ForgeProbe { forge: forge.as_ref(), loop_name: &self.spec.name, ask };
         let tip = ask.branch.as_ref().and_then(|branch| quick::base(self.repo, Some(branch)));
         let items = match ask.probe.as_str() {
-            "open-prs" => probe.open_pulls().await,
+            "open-prs" => return self.open_pulls(&probe).await,
             "open-issues" => probe.open_issues().await,
             _ => probe.failing_checks(tip.map(|tip| tip.commit.to_string())).await,
         };
-        match items {
-            Ok(items) => command::checked_items(items),
-            Err(error) => command::probe_failed(&error.to_string()),
-        }
+        Ok(items.map_or_else(|error| command::probe_failed(&error.to_string()), command::checked_items))
+    }
+
+    async fn open_pulls(&self, probe: &forge::ForgeProbe<'_>) -> Result<ProbeAnswer, EngineError> {
+        let found = async {
+            let pulls = probe.open_pulls().await?;
+            let items = pull_items(probe, &pulls).await?;
+            Ok::<_, ForgeError>((pulls, items))
+        };
+        let (pulls, items) = match found.await {
+            Ok(found) => found,
+            Err(error) => return Ok(command::probe_failed(&error.to_string())),
+        };
+        let (store, all) = (self.engine.store.as_ref(), command::checked_items(items));
+        let open = open_items(store, &self.repo.id, self.spec, all).await?;
+        let ProbeAnswer::Work { items } = open else { return Ok(open) };
+        let described = described(probe, &pulls, items).await;
+        Ok(described.map_or_else(|error| command::probe_failed(&error.to_string()), command::checked_items))
     }
 
     async fn outdated(&self, ask: &Ask) -> Result<ProbeMethod, EngineError> {
@@ -133,6 +148,39 @@ impl LoopProbe<'_> {
     }
 }
 
+/// The items of open pull requests. Of one that a loop opened, they are what it needs, if the probe looks after it.
+async fn pull_items(probe: &forge::ForgeProbe<'_>, pulls: &[PullRequest]) -> Result<Vec<ProbeItem>, ForgeError> {
+    let mut items = Vec::new();
+    for pull in pulls {
+        match probe.ask.follow_own && followed::is_of_a_loop(pull) {
+            true => items.extend(followed::needs(probe.forge, pull).await?),
+            false => items.push(forge::pull_item(pull)),
+        }
+    }
+    items.truncate(command::ITEMS_MAX);
+    Ok(items)
+}
+
+/// The items of a round with their pull requests: only these are read completely, because that takes several requests. A
+/// pull request that has several items is described once.
+async fn described(
+    probe: &forge::ForgeProbe<'_>,
+    pulls: &[PullRequest],
+    items: Vec<ProbeItem>,
+) -> Result<Vec<ProbeItem>, ForgeError> {
+    let mut seen = BTreeSet::new();
+    let mut all = Vec::new();
+    for mut item in items {
+        let pull = pulls.iter().find(|pull| forge::is_about(&item, pull));
+        if let Some(pull) = pull.filter(|pull| seen.insert(pull.about.number)) {
+            let need = item.data.take().map(|need| format!("{}\n\n", need.trim_end())).unwrap_or_default();
+            item.data = Some(format!("{need}{}", pull_text(probe.forge, pull).await?));
+        }
+        all.push(item);
+    }
+    Ok(all)
+}
+
 /// The forge that a loop names, for reading.
 pub(crate) async fn read_forge(
     engine: &Engine,
@@ -141,7 +189,7 @@ pub(crate) async fn read_forge(
     work_tree: &Path,
 ) -> Result<Arc<dyn ReadForge>, ForgeError> {
     if spec.forge == "local" {
-        return Ok(Arc::new(LocalReader { folder: engine.state_dir.forge(repo_id) }));
+        return Ok(Arc::new(LocalReader { folder: engine.state_dir.forge(repo_id), git: engine.git.clone() }));
     }
     Ok(connect_forge(engine, spec, work_tree).await.map_err(|error| ForgeError::Refused(error.text))?.read)
 }

@@ -21,6 +21,8 @@ pub(super) const ITEMS_MAX: usize = 1000;
 pub(super) const KEY_MAX: usize = 200;
 /// The most bytes of an item's data; a prompt takes less.
 const DATA_MAX: usize = 64 << 10;
+/// The end of a text that was cut.
+const CUT_NOTE: &str = "\n[the rest is cut here]";
 
 /// Runs a probe for a round, or for a loop without one.
 pub(crate) struct ProbeRunner<'a> {
@@ -137,17 +139,25 @@ pub(super) fn checked_items(items: Vec<ProbeItem>) -> ProbeAnswer {
     if items.is_empty() { ProbeAnswer::Nothing } else { ProbeAnswer::Work { items } }
 }
 
-fn cut(mut text: String) -> String {
-    text.truncate(text.floor_char_boundary(DATA_MAX));
-    text
+fn cut(text: String) -> String {
+    cut_with_note(text, DATA_MAX)
 }
 
-/// Cuts the text of an item to its share, so that all items of a round fit into one record.
+/// Cuts the text of an item to its share, so that all items of a round fit into one record. The cut is stated: a reader
+/// must not take a part for the whole.
 pub(crate) fn cut_to_share(item: &mut ProbeItem, count: usize) {
     let room = DATA_MAX / count.max(1);
     for text in [&mut item.title, &mut item.data].into_iter().flatten() {
-        text.truncate(text.floor_char_boundary(room));
+        *text = cut_with_note(std::mem::take(text), room);
     }
+}
+
+fn cut_with_note(mut text: String, room: usize) -> String {
+    if text.len() > room {
+        text.truncate(text.floor_char_boundary(room.saturating_sub(CUT_NOTE.len())));
+        text.push_str(CUT_NOTE);
+    }
+    text
 }
 
 fn lines(text: &str) -> Vec<ProbeItem> {

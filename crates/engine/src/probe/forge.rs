@@ -4,7 +4,7 @@
 use super::built_in::DIGITS;
 use super::command::ITEMS_MAX;
 use loopwright_core::forge::{
-    CheckQuery, CheckState, CommentsOf, ForgeError, ForgeItem, ItemQuery, ReadForge, read_rows,
+    CheckQuery, CheckState, CommentsOf, ForgeError, ForgeItem, ItemQuery, PullRequest, ReadForge, read_rows,
 };
 use loopwright_core::hash;
 use loopwright_core::paths::Globs;
@@ -39,14 +39,14 @@ impl ForgeProbe<'_> {
         loop_name.is_some_and(|name| name == self.loop_name)
     }
 
-    /// `pr-7@<head>`: a pull request counts again when its branch moves.
-    pub(super) async fn open_pulls(&self) -> Result<Vec<ProbeItem>, ForgeError> {
+    /// The open pull requests of others, and the loop's own if it looks after them.
+    pub(super) async fn open_pulls(&self) -> Result<Vec<PullRequest>, ForgeError> {
         let (forge, query) = (self.forge, &self.query());
         let pulls =
             read_rows(ROWS_MAX, |from| Box::pin(async move { forge.pulls(query, from.as_ref()).await })).await?;
-        let others = pulls.into_iter().filter(|pull| !self.is_own(pull.about.loop_name.as_ref()));
-        let items = others.map(|pull| item(format!("pr-{}@{}", pull.about.number, pull.head), pull.about));
-        Ok(items.take(ITEMS_MAX).collect())
+        let is_wanted = |pull: &PullRequest| self.ask.follow_own || !self.is_own(pull.about.loop_name.as_ref());
+        let others = pulls.into_iter().filter(is_wanted);
+        Ok(others.take(ITEMS_MAX).collect())
     }
 
     /// `issue-3@<hash>`: an issue counts again when anyone except this loop comments.
@@ -85,6 +85,17 @@ impl ForgeProbe<'_> {
         });
         Ok(items.take(ITEMS_MAX).collect())
     }
+}
+
+/// `pr-7@<head>`: a pull request counts again when its branch moves. The item has no details.
+pub(super) fn pull_item(pull: &PullRequest) -> ProbeItem {
+    ProbeItem { key: format!("pr-{}@{}", pull.about.number, pull.head), title: pull.about.title.clone(), data: None }
+}
+
+/// Whether an item is about a pull request.
+pub(super) fn is_about(item: &ProbeItem, pull: &PullRequest) -> bool {
+    let rest = item.key.strip_prefix(&format!("pr-{}", pull.about.number));
+    rest.is_some_and(|rest| rest.starts_with('@') || rest.starts_with(':'))
 }
 
 fn item(key: String, about: ForgeItem) -> ProbeItem {

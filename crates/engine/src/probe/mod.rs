@@ -5,8 +5,10 @@
 
 mod built_in;
 mod command;
+mod followed;
 mod forge;
 mod outdated;
+mod pull_text;
 pub(crate) mod quick;
 
 pub(crate) use built_in::{LoopProbe, ProbeMethod, read_forge};

@@ -101,6 +101,9 @@ impl ProbeProgram {
         match (self, said) {
             (Self::Own { items, .. }, said) => command::read_exit(*items, said),
             (Self::Newer { known, only, .. }, ProbeExit::Exit { code, stdout: Some(text), complaint }) => {
+                if let Some(host) = unreachable_host(&text, &complaint) {
+                    return probe_failed(&no_registry(&host));
+                }
                 if code != 0 && code != known.found {
                     return probe_failed(&format!("listing newer versions ended with code {code}: {complaint}"));
                 }
@@ -113,6 +116,46 @@ impl ProbeProgram {
             (Self::Newer { .. }, ProbeExit::Failed(text)) => probe_failed(&text),
             (Self::Newer { .. }, ProbeExit::Stopped) => probe_failed("the probe was stopped"),
         }
+    }
+}
+
+/// What package managers print when they cannot reach a registry, each before or around its host.
+const UNREACHED: [&str; 9] = [
+    "ENOTFOUND",
+    "ECONNREFUSED",
+    "ETIMEDOUT",
+    "EAI_AGAIN",
+    "E403",
+    "Could not resolve host",
+    "failed to query replaced source",
+    "CONNECT tunnel failed",
+    "dial tcp",
+];
+
+/// The host of a registry that a package manager could not reach, if its output says so; empty if it does not name one. A
+/// list without that registry would look like "no newer versions".
+fn unreachable_host(output: &str, complaint: &str) -> Option<String> {
+    let has_sign = |line: &&str| UNREACHED.iter().any(|sign| line.contains(sign));
+    let line = output.lines().chain(complaint.lines()).find(has_sign)?;
+    let around = || output.lines().chain(complaint.lines());
+    let host = host_in(line).or_else(|| around().find_map(host_in));
+    Some(host.unwrap_or_default())
+}
+
+/// The host of the first URL in a line, or the word after npm's and curl's messages.
+fn host_in(line: &str) -> Option<String> {
+    let after = line.split_once("://").map(|(_, rest)| rest);
+    let after = after.or_else(|| line.split_once("getaddrinfo ENOTFOUND ").map(|(_, rest)| rest));
+    let after = after.or_else(|| line.split_once("Could not resolve host: ").map(|(_, rest)| rest));
+    let is_host = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-');
+    let host: String = after?.chars().take_while(|c| is_host(*c)).collect();
+    host.contains('.').then_some(host)
+}
+
+fn no_registry(host: &str) -> String {
+    match host {
+        "" => "`probe: outdated` cannot reach the package registry: name its hosts in `network:`".to_owned(),
+        host => format!("`probe: outdated` cannot reach {host}: add `network: [{host}]` to the loop"),
     }
 }
 
@@ -192,6 +235,41 @@ mod tests {
         assert!(why(paths("Makefile"), &[]).contains("supports Cargo.toml, package.json, go.mod"));
         assert!(why(paths("package.json"), &[]).contains("for package.json name the hosts"));
         assert_eq!(why(paths("go.mod"), &["packages.example.org".to_owned()]), "");
+    }
+
+    #[test]
+    fn unreachable_registry_is_an_error_with_the_entry_to_add() {
+        let program = |manifest: &str| {
+            let paths = BTreeSet::from([manifest.to_owned()]);
+            program_for_base(&paths, &["elsewhere.example".to_owned()], &[]).unwrap_or_else(|why| panic!("{why}"))
+        };
+        let table = [
+            (
+                "package.json",
+                1,
+                r#"{"error":{"code":"ENOTFOUND","summary":"request to https://packages.example.org/left-pad failed"}}"#,
+                "",
+            ),
+            (
+                "package.json",
+                1,
+                "",
+                "npm error network request to https://packages.example.org/x failed, reason: connect ECONNREFUSED",
+            ),
+            (
+                "Cargo.toml",
+                0,
+                "warning: spurious network error: [6] Could not resolve host: packages.example.org\n",
+                "",
+            ),
+            ("go.mod", 0, "", "go: Get \"https://packages.example.org/x/@v/list\": dial tcp: connection refused"),
+        ];
+        for (manifest, code, stdout, complaint) in table {
+            let (stdout, complaint) = (Some(stdout.to_owned()), complaint.to_owned());
+            let answer = program(manifest).read(ProbeExit::Exit { code, stdout, complaint });
+            let ProbeAnswer::Failed { text } = answer else { panic!("{manifest}: {answer:?}") };
+            assert!(text.contains("add `network: [packages.example.org]`"), "{manifest}: {text}");
+        }
     }
 
     #[test]

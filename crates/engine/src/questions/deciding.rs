@@ -105,6 +105,7 @@ async fn weigh(
         return Ok(Decision::Refused(unknown_account(answer)));
     };
     let said = PersonDecision {
+        position: None,
         actor: Actor::account(person, &answer.place, &answer.account),
         candidate: answer.candidate.clone(),
         why: (answer.verb == AnswerVerb::Deny).then(|| reason(answer, person)),

@@ -3,6 +3,7 @@
 
 use super::StageError;
 use super::context::{RoundContext, object_name, pinned_base};
+use loopwright_core::forge::split_diff;
 use loopwright_core::memory::MemoryEntry;
 use loopwright_core::prompt::{
     self, AttemptStart, BriefText, CheckerBrief, FileDiff, GateEvidence, MakerBrief, NamedText, VerdictChannel,
@@ -145,7 +146,9 @@ async fn diff(
     // Every line of a file has a prefix in the diff, so a file cannot forge this line.
     let all_text = !diff.text.lines().any(|line| line.starts_with("Binary files "));
     let shown = if diff.whole && all_text { ShownChange::Whole } else { ShownChange::Part };
-    Ok((split(&diff.text), shown))
+    let files = split_diff(&diff.text).into_iter();
+    let files = files.map(|file| FileDiff { path: file.path, text: file.patch.unwrap_or_default() });
+    Ok((files.collect(), shown))
 }
 
 /// A delimiter that an author of quoted text cannot have known: the maker's derives from its round, the checker's from
@@ -176,20 +179,4 @@ fn evidence(gate: &loopwright_core::gate::GateResult) -> GateEvidence {
     let facts = gate.evidence.iter().chain(excerpt).filter(|text| !text.is_empty());
     let output = facts.cloned().collect::<Vec<_>>().join("\n");
     GateEvidence { name: gate.name.clone(), result: gate.status.to_string(), output }
-}
-
-/// Splits a unified diff at its file headers.
-fn split(diff: &str) -> Vec<FileDiff> {
-    let mut files: Vec<FileDiff> = Vec::new();
-    for line in diff.lines() {
-        if let Some(names) = line.strip_prefix("diff --git ") {
-            let path = names.rsplit_once(" b/").map_or(names, |(_, path)| path).to_owned();
-            files.push(FileDiff { path, text: String::new() });
-        }
-        if let Some(file) = files.last_mut() {
-            file.text.push_str(line);
-            file.text.push('\n');
-        }
-    }
-    files
 }

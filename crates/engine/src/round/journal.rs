@@ -110,7 +110,8 @@ fn not_accepted(round: &str, error: StepError) -> StageError {
 
 /// The signals for loops that follow this one, written with the end itself.
 async fn follower_signals(cx: &RoundContext<'_>, round: &Round, now_ms: i64) -> Result<Vec<RowChange>, StoreError> {
-    let admission = cx.engine.live_rounds.admission().filter(|_| matches!(round.phase(), Phase::Ended(_)));
+    let is_over = matches!(round.phase(), Phase::Ended(_)) && !round.facts().started.calibration;
+    let admission = cx.engine.live_rounds.admission().filter(|_| is_over);
     let followers = admission.map(|admission| admission.followers(&cx.key.repo, &cx.key.name)).unwrap_or_default();
     crate::daemon::follower_signals(cx.engine.store.as_ref(), &followers, round, now_ms).await
 }

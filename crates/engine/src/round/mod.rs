@@ -16,6 +16,7 @@ mod journal;
 mod make;
 mod memory;
 mod money;
+mod plant;
 mod probe;
 mod proposed;
 mod recall;
@@ -26,8 +27,11 @@ pub(crate) mod rows;
 mod seal;
 mod send;
 mod send_limits;
+mod send_permit;
+mod send_receiver;
 mod start;
 mod transcript;
+mod works;
 
 pub use loopwright_core::round::Refusal;
 
@@ -35,7 +39,7 @@ pub use bindings::{DeliveryOutlet, LoopBindings, RoleAgents};
 pub(crate) use context::RoundCaller;
 pub use recover::{RecordedRound, fold};
 pub use send::delivery;
-pub(crate) use send::too_many_open;
+pub(crate) use send_permit::too_many_open;
 pub(crate) use start::admission_request;
 pub use start::{DueRecord, RunRequest, SignalNovelty};
 
@@ -153,6 +157,7 @@ impl RoundDriver<'_> {
             Action::Baseline => gates.baseline(cx, facts, sandbox, budget).await?,
             Action::Make(feedback) => make::make(cx, journal, budget, sandbox, gates, feedback.as_ref()).await?,
             Action::Wait { until_ms } => budget.wait(cx, facts, until_ms).await?,
+            Action::Plant => plant::plant(cx, facts).await?,
             Action::Seal => seal::seal(cx, facts, sandbox, gates).await?,
             Action::Gate => gates.judge(cx, journal.round(), sandbox, budget).await?,
             Action::Check => check::check(cx, journal, budget, sandbox).await?,
@@ -200,6 +205,10 @@ impl RoundDriver<'_> {
 
     /// The round at rest; a daemon on this engine is notified.
     pub(crate) async fn finish_at_rest(self) -> Round {
+        let started = &self.round().facts().started;
+        let declared = self.round().facts().lowered_from.unwrap_or(started.spec.level);
+        // The next round decides this again, so a failure here only delays what people see.
+        let _ = crate::autonomy::settle_level(self.cx.engine, &self.cx.key, declared, &started.spec_hash).await;
         if let Some(admission) = self.cx.engine.live_rounds.admission() {
             admission.on_round_at_rest(self.round()).await;
         }

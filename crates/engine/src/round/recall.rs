@@ -1,7 +1,9 @@
 //! Recall: reads the loop's memory. The cost does not grow with history: counters and the last few rounds only.
 
 use super::context::RoundContext;
+use super::start::CALIBRATION;
 use super::{StageError, bounds, memory, money};
+use crate::autonomy;
 use crate::clock;
 use crate::store::{RoundsQuery, SpendScope, WorkItemState};
 use loopwright_core::round::{Event, MemoryRecalled, RoundFacts};
@@ -17,10 +19,11 @@ pub(super) async fn recall(cx: &RoundContext<'_>, facts: &RoundFacts) -> Result<
     let (of_repo, of_loop) = (Some(repo.to_owned()), Some(name.to_owned()));
     let query = RoundsQuery { repo: of_repo, loop_name: of_loop, limit: HISTORY + 1, ..RoundsQuery::default() };
     let rounds = store.rounds(query).await?;
-    let history = rounds.iter().filter(|row| row.id != cx.id).take(HISTORY as usize).map(|row| {
-        let outcome = row.outcome.map_or("open", |outcome| outcome.word());
-        format!("{} {outcome}: {}", clock::rfc3339(row.started_ms), row.summary)
-    });
+    let history =
+        rounds.iter().filter(|row| row.id != cx.id && row.trigger != CALIBRATION).take(HISTORY as usize).map(|row| {
+            let outcome = row.outcome.map_or("open", |outcome| outcome.word());
+            format!("{} {outcome}: {}", clock::rfc3339(row.started_ms), row.summary)
+        });
     let accounts = money::accounts(cx, facts).await?;
     let items = store.items(repo, name, ITEMS).await?;
     let mut settled: Vec<_> =
@@ -32,7 +35,10 @@ pub(super) async fn recall(cx: &RoundContext<'_>, facts: &RoundFacts) -> Result<
         let is_settled = row.is_some_and(|row| row.state != WorkItemState::Failed);
         settled.splice(0..0, is_settled.then(|| item.key.clone()));
     }
+    let declared = facts.started.spec.level;
+    let ceiling = autonomy::settle_level(cx.engine, &cx.key, declared, &facts.started.spec_hash).await;
     Ok(Event::Recalled(MemoryRecalled {
+        ceiling: ceiling.map_err(StageError::Fatal)?,
         day_micros: u64::try_from(spend.reserved_micros.saturating_add(spend.settled_micros)).unwrap_or(0),
         settled_items: bounds::list(settled),
         history: history.collect(),

@@ -3,6 +3,7 @@
 use super::context::RoundContext;
 use super::isolate::RoundSandbox;
 use super::rows::question_id;
+use crate::autonomy;
 use crate::report;
 use loopwright_core::round::{AnswerWindow, Event, Phase, Round, RoundRecorded, Stage};
 
@@ -12,12 +13,15 @@ pub(super) async fn record(cx: &RoundContext<'_>, round: &Round, sandbox: &mut R
     let outbox = cx.engine.store.outbox(&cx.id).await.unwrap_or_default();
     // No process of the round runs any more, so this is all of its network traffic.
     let network = sandbox.routes.close().await;
+    // A report without the debts is better than none.
+    let debts = autonomy::read_debts(&cx.engine.store, &cx.key.repo, &cx.key.name, &round.facts().intent).await.ok();
     let mut report = report::build_report(round, &outbox);
+    report.debts.clone_from(&debts);
     report.network.add(network.clone());
     // If the report cannot be written, the round still ends, and its record is complete.
     let written = cx.engine.state_dir.write(&path, report.render().as_bytes()).is_ok();
     let report = written.then(|| path.to_string_lossy().into_owned());
-    Event::Recorded(RoundRecorded { report, network, window: answer_window(cx, round).await })
+    Event::Recorded(RoundRecorded { report, network, window: answer_window(cx, round).await, debts })
 }
 
 /// Until when a waiting round may be answered, from its question in the inbox. Without it the round continues to wait,

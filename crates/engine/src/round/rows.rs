@@ -3,6 +3,7 @@
 
 use super::context::RoundContext;
 use super::memory;
+use super::works;
 use crate::clock;
 use crate::engine::Engine;
 use crate::store::{
@@ -78,6 +79,13 @@ pub(super) fn changes(before: Option<&Round>, after: &Round, event: &Event, when
     if let (Event::Approved(_) | Event::Denied(_), Some(before)) = (event, before) {
         settled_doubts(before, after, when, &mut changes);
     }
+    if let (Some(before), Phase::Doubting(_)) = (before.filter(|round| is_waiting(round)), after.phase()) {
+        let given_up = after.facts().deliveries.iter().skip(before.facts().deliveries.len());
+        for (position, result) in given_up {
+            let ended = DeliveryEnded { position: *position, result: result.clone() };
+            delivered_rows(after, &ended, when, &mut changes);
+        }
+    }
     if let Event::Delivered(delivered) = event {
         delivered_rows(after, delivered, when, &mut changes);
     }
@@ -91,12 +99,15 @@ pub(super) fn changes(before: Option<&Round>, after: &Round, event: &Event, when
         suspended_rows(after, *outcome, when, &mut changes);
     }
     if let Phase::Ended(outcome) = after.phase() {
-        changes.push(RowChange::Stats(stats(after, *outcome, when)));
+        if !after.facts().started.calibration {
+            changes.push(RowChange::Stats(stats(after, *outcome, when)));
+        }
         if *outcome != RoundOutcome::RateLimited {
             item_row(after, *outcome, when, &mut changes);
         }
         memory::memory_rows(after, *outcome, when.now_ms, &mut changes);
     }
+    works::work_rows(before, after, event, when.now_ms, &mut changes);
     changes
 }
 
@@ -104,7 +115,7 @@ fn is_waiting(round: &Round) -> bool {
     matches!(round.phase(), Phase::Waiting(_))
 }
 
-fn entered(before: Option<&Round>, after: &Round, is: impl Fn(&Phase) -> bool) -> bool {
+pub(super) fn entered(before: Option<&Round>, after: &Round, is: impl Fn(&Phase) -> bool) -> bool {
     is(after.phase()) && !before.is_some_and(|round| is(round.phase()))
 }
 
@@ -230,7 +241,10 @@ fn outbox_rows(round: &Round, state: OutboxState, when: &StepTiming, changes: &m
     changes.extend(outward.map(|item| RowChange::Outbox(outbox_row(round, item, state, when))));
 }
 
-fn items(round: &Round) -> impl Iterator<Item = &StagedItem> {
+/// The claim of an item that is kept and may have been sent: the attempt of no living process.
+const UNSETTLED: &str = "an attempt without a known result";
+
+pub(super) fn items(round: &Round) -> impl Iterator<Item = &StagedItem> {
     round.facts().attempt().map(|attempt| attempt.items.as_slice()).unwrap_or_default().iter()
 }
 
@@ -250,7 +264,7 @@ pub(super) fn outbox_row(round: &Round, item: &StagedItem, state: OutboxState, w
         marker: outbox::marker(name, &started.round, item.position, &candidate),
         candidate,
         body: serde_json::to_string(item).unwrap_or_default(),
-        claim: None,
+        claim: round.facts().maybe_sent.contains(&item.position).then(|| UNSETTLED.to_owned()),
         fence: 0,
         tries: 0,
         receipt: None,
@@ -265,7 +279,7 @@ fn delivered_rows(round: &Round, delivered: &DeliveryEnded, when: &StepTiming, c
         DeliveryResult::InDoubt { text } => (OutboxState::InDoubt, text.clone()),
         DeliveryResult::Refused { text } => (OutboxState::Refused, text.clone()),
         DeliveryResult::Quarantined { text } => (OutboxState::Quarantined, text.clone()),
-        DeliveryResult::Blocked { text } => (OutboxState::Waiting, text.clone()),
+        DeliveryResult::Blocked { text, .. } => (OutboxState::Waiting, text.clone()),
     };
     let row = outbox_row(round, item, state, when);
     if state == OutboxState::InDoubt {
@@ -274,14 +288,17 @@ fn delivered_rows(round: &Round, delivered: &DeliveryEnded, when: &StepTiming, c
     changes.push(RowChange::Outbox(OutboxRow { receipt: Some(receipt), tries: 1, ..row }));
 }
 
-/// A person's answer resolves the doubts: each item gets its state, and its question is closed.
+/// A person's answer resolves the doubts that it is about: each item gets its state, and its question is closed.
 fn settled_doubts(before: &Round, after: &Round, when: &StepTiming, changes: &mut Vec<RowChange>) {
     let was_in_doubt = |position: u32| {
         let doubt =
             |(at, result): &(u32, DeliveryResult)| *at == position && matches!(result, DeliveryResult::InDoubt { .. });
         before.facts().deliveries.iter().any(doubt)
     };
-    for (position, result) in after.facts().deliveries.iter().filter(|(position, _)| was_in_doubt(*position)) {
+    let is_settled = |(position, result): &&(u32, DeliveryResult)| {
+        was_in_doubt(*position) && !matches!(result, DeliveryResult::InDoubt { .. })
+    };
+    for (position, result) in after.facts().deliveries.iter().filter(is_settled) {
         let delivered = DeliveryEnded { position: *position, result: result.clone() };
         delivered_rows(after, &delivered, when, changes);
         if let Some(item) = items(after).find(|item| item.position == *position) {
@@ -323,7 +340,8 @@ fn question_line(round: &Round) -> String {
         BoundaryLevel::Off => "sandbox off; ",
         BoundaryLevel::Kernel | BoundaryLevel::Process => "",
     };
-    format!("{what}; {files} files changed; {open}{}", summary(round))
+    let sent = if round.facts().maybe_sent.is_empty() { "" } else { "may have been sent; " };
+    format!("{what}; {files} files changed; {open}{sent}{}", summary(round))
 }
 
 fn doubt(round: &Round, row: &OutboxRow, when: &StepTiming) -> InboxRow {
@@ -380,7 +398,7 @@ fn counted(round: &Round, outcome: RoundOutcome, when: &StepTiming) -> StatsChan
 fn item_row(round: &Round, outcome: RoundOutcome, when: &StepTiming, changes: &mut Vec<RowChange>) {
     let facts = round.facts();
     // A dry run leaves its items to a real round. So does a round that ran at a lower level to save budget.
-    if facts.started.dry_run || facts.lowered_from.is_some() {
+    if facts.started.dry_run || facts.saves_budget {
         return;
     }
     let is_proposed = facts.reasons.last().is_some_and(|reason| reason.code == ALREADY_PROPOSED);

@@ -5,6 +5,7 @@ use super::context::{RoundContext, pinned_base};
 use super::gate::{CandidateGates, gates_trouble};
 use super::isolate::RoundSandbox;
 use super::proposed::proposed_before;
+use super::send_receiver::destination;
 use super::{StageError, bounds, error_chain, workspace_trouble};
 use crate::gates::{self, CandidateFacts};
 use crate::git::CommitMetadata;
@@ -55,6 +56,7 @@ pub(super) async fn seal(
         changes,
         items,
         findings: bounds::findings(findings),
+        destination: destination(cx, &facts.started.spec).await,
     }));
     gates.sealed = Some((sealed, candidate));
     Ok(event)

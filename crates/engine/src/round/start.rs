@@ -29,6 +29,9 @@ use loopwright_core::spec::{CheckedSpec, Gate, LoopSpec, Role};
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// The trigger of a calibration round.
+pub(super) const CALIBRATION: &str = "calibration";
+
 /// A request for a round.
 #[derive(Debug, Clone)]
 pub struct RunRequest {
@@ -53,12 +56,20 @@ pub struct RunRequest {
     pub inputs: Vec<(String, String)>,
     /// The ended round that this one retries, for the same item.
     pub retry_of: Option<String>,
+    /// Whether the round only shows a planted change to the checker.
+    pub calibration: bool,
     /// The rows that are recorded with the start of a round that was due; its occurrence and trigger are then the
     /// receipt's.
     pub due: Option<DueRecord>,
 }
 
 impl RunRequest {
+    /// A round that only shows a planted change to the loop's checker.
+    #[must_use]
+    pub fn calibration(spec: CheckedSpec, repo: impl Into<PathBuf>, actor: impl Into<String>) -> Self {
+        Self { trigger: CALIBRATION.to_owned(), calibration: true, ..Self::manual(spec, repo, actor) }
+    }
+
     /// A manual start.
     #[must_use]
     pub fn manual(spec: CheckedSpec, repo: impl Into<PathBuf>, actor: impl Into<String>) -> Self {
@@ -73,6 +84,7 @@ impl RunRequest {
             dry_run: false,
             inputs: Vec::new(),
             retry_of: None,
+            calibration: false,
             due: None,
         }
     }
@@ -126,7 +138,7 @@ impl<'a> RoundDriver<'a> {
         let head = engine.git.head(&repo, request.spec.base.as_deref()).await?;
         let workspaces = engine.workspaces(repo.clone()).await?;
         gate_scripts_in_base(engine, &workspaces, &request.spec, &head.commit).await?;
-        if caller.by == RoundStarter::Manual && !request.dry_run {
+        if caller.by == RoundStarter::Manual && !request.dry_run && !request.calibration {
             ensure_open_max(engine, &request.spec, caller.bind, &repo).await?;
         }
         let heldout = read_heldout(engine, &repo, &request.spec)?;
@@ -165,7 +177,7 @@ async fn probe_before_round(
 ) -> Result<ItemSelection, EngineError> {
     let is_asked = !request.items.is_empty() || request.probe_result.is_some();
     let is_due = caller.by == RoundStarter::Dispatcher;
-    if is_due || is_asked || !request.spec.locks_items() || request.spec.on.probe.is_none() {
+    if request.calibration || is_due || is_asked || !request.spec.locks_items() || request.spec.on.probe.is_none() {
         return Ok(ItemSelection::All);
     }
     request.probe_result = Some(probe::probe_only(engine, &request.spec, repo, caller.cancel).await?);
@@ -324,6 +336,7 @@ fn birth(
         inputs: request.inputs,
         provider_wait_ms: 0,
         retry_of: request.retry_of,
+        calibration: request.calibration,
     })
 }
 

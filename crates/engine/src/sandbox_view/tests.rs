@@ -75,7 +75,8 @@ fn every_path_keeps_its_name_without_confinement() {
     let entered = room.confine_spawn(spawn.clone());
     assert_eq!((entered.cwd, entered.confine), (spawn.cwd, None));
     let path = room.env(&world.at("round/home"), &world.at("round/tmp"))[OsStr::new("PATH")].clone();
-    assert!(path.to_string_lossy().ends_with("/tools"), "{path:?}");
+    let first = world.at("tools").display().to_string();
+    assert!(path.to_string_lossy().starts_with(&format!("{first}:")), "{path:?}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use super::autonomy;
 use super::chain;
 use super::conn::{SqlConnection, SqlResult, args};
 use super::error::{ErrorContext as _, StoreError, StoreErrorKind};
@@ -486,6 +487,11 @@ async fn apply(conn: &mut SqlConnection, batch: &StoreBatch, change: &RowChange)
         RowChange::Question(row) => put(conn, row).await,
         RowChange::NewAnswer(row) => questions::put_answer(conn, row).await,
         RowChange::Answer(row) => put(conn, row).await,
+        RowChange::Work(row) => put(conn, row).await,
+        RowChange::WorkFate { id, moves, detail } => autonomy::move_fate(conn, id, *moves, detail, batch.at_ms).await,
+        RowChange::LevelLog(row) => put(conn, row).await,
+        RowChange::Reading(row) => put(conn, row).await,
+        RowChange::Calibration(row) => put(conn, row).await,
     }
 }
 

@@ -31,6 +31,8 @@ pub(super) const ALL: &[SchemaMigration] = &[
     version!("0004"),
     version!("0005"),
     version!("0006"),
+    version!("0007"),
+    version!("0008"),
     version!("0009"),
 ];
 

@@ -8,6 +8,7 @@
 //! A [`Store`] uses SQLite (the embedded default) or PostgreSQL; both share the SQL text, with a word or two per dialect.
 
 mod append;
+mod autonomy;
 mod chain;
 mod conn;
 mod error;
@@ -26,6 +27,7 @@ mod verify;
 mod words;
 
 pub(crate) use append::BODY_MAX;
+pub use autonomy::{CalibrationRow, LevelLogKind, LevelLogRow, ReadingRow, WorkRow};
 pub use error::{StoreError, StoreErrorKind};
 pub use lease::{DISPATCHER, LeaseHolder, LeaseNeeds, LeaseRequest, RoundLease};
 pub use money::{

@@ -54,7 +54,7 @@ impl Store {
         answer.during(doing)
     }
 
-    async fn fetch<T>(
+    pub(super) async fn fetch<T>(
         &self,
         (what, since): (&str, i64),
         sql: String,
@@ -65,7 +65,7 @@ impl Store {
         self.with_reader(what, since, rows).await
     }
 
-    async fn all<T: SqlTable>(&self, rest: &str, args: &[SqlArg<'_>]) -> Result<Vec<T>, StoreError> {
+    pub(super) async fn all<T: SqlTable>(&self, rest: &str, args: &[SqlArg<'_>]) -> Result<Vec<T>, StoreError> {
         self.fetch((T::NAME, T::SINCE), select::<T>(rest), args, T::read).await
     }
 
@@ -115,6 +115,12 @@ pub(super) fn first_events(rounds: usize) -> String {
 pub(super) const OPEN_ROUNDS: &str = "WHERE ended_ms IS NULL ORDER BY started_ms, id";
 pub(super) const OUTBOX_PENDING: &str =
     "WHERE state IN ('staged', 'claimed', 'in-doubt') ORDER BY updated_ms, id LIMIT $1";
+// The list of states is that of the index of pending items, so that the database uses it.
+pub(super) const OUTBOX_CLAIMED: &str = "WHERE state IN ('staged', 'claimed', 'in-doubt') AND state = 'claimed' \
+     AND repo = $1 AND loop_name = $2 ORDER BY updated_ms, id LIMIT $3";
+pub(super) const OUTBOX_OF_TREE: &str = "WHERE repo = $1 AND loop_name = $2 AND round IN \
+     (SELECT id FROM rounds WHERE repo = $1 AND loop_name = $2 AND tree = $3) \
+     AND state NOT IN ('refused', 'quarantined') ORDER BY updated_ms DESC, id LIMIT $4";
 pub(super) const INBOX_OPEN: &str = "WHERE closed_ms IS NULL ORDER BY created_ms, id LIMIT $1";
 pub(super) const OUTBOX: &str = "WHERE round = $1 ORDER BY position";
 pub(super) const ITEMS: &str = "WHERE repo = $1 AND loop_name = $2 ORDER BY updated_ms DESC LIMIT $3";
@@ -203,6 +209,16 @@ impl Store {
     /// The staged items of one round in their order.
     pub async fn outbox(&self, round: &str) -> Result<Vec<OutboxRow>, StoreError> {
         self.all(OUTBOX, args![round]).await
+    }
+
+    /// The items of a loop that are being sent, in all its rounds.
+    pub async fn outbox_claimed(&self, repo: &str, loop_name: &str) -> Result<Vec<OutboxRow>, StoreError> {
+        self.all(OUTBOX_CLAIMED, args![repo, loop_name, page(PAGE_MAX)]).await
+    }
+
+    /// The items of a loop whose rounds sealed this tree, newest first, except for refused and quarantined ones.
+    pub async fn outbox_of_tree(&self, repo: &str, loop_name: &str, tree: &str) -> Result<Vec<OutboxRow>, StoreError> {
+        self.all(OUTBOX_OF_TREE, args![repo, loop_name, tree, page(PAGE_MAX)]).await
     }
 
     /// Items that still need an action without a person (`staged`, `claimed`, `in-doubt`), oldest first.

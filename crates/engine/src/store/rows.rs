@@ -1,9 +1,11 @@
 //! The rows of the store, the parts of a batch, and the SQL of each row. Closed sets of words are types here; an
 //! unknown word means damage.
 
+use loopwright_core::autonomy::WorkFate;
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::round::RoundPhase;
 
+use super::autonomy::{CalibrationRow, LevelLogRow, ReadingRow, WorkRow};
 use super::conn::{SqlArg, SqlColumn, SqlResult, SqlRow};
 use super::lease::LeaseRequest;
 use super::money::{ItemSpend, LedgerRow, RaiseRow, ReservationChange, SpendChange};
@@ -247,6 +249,23 @@ pub enum RowChange {
     NewAnswer(AnswerRow),
     /// Replaces an answer from outside.
     Answer(AnswerRow),
+    /// Inserts a piece of work or replaces it.
+    Work(WorkRow),
+    /// Moves the fate of work forward; if another process moved it, this is a conflict.
+    WorkFate {
+        /// The work's id.
+        id: String,
+        /// Its fate before and after.
+        moves: (WorkFate, WorkFate),
+        /// How the fate is known.
+        detail: String,
+    },
+    /// Inserts an entry of the log of levels, or replaces the same entry.
+    LevelLog(LevelLogRow),
+    /// Records that a person has read a change.
+    Reading(ReadingRow),
+    /// Inserts the result of a calibration, or replaces it.
+    Calibration(CalibrationRow),
     /// Removes receipts and taken signals from before a time, and memories that have expired by the batch's time.
     Prune {
         /// The times before which rows are removed.
@@ -361,7 +380,8 @@ table! {
     body: String,
     /// The marker that identifies the item at the receiver.
     marker: String,
-    /// The process that is delivering it.
+    /// The process that is delivering it. A claim in any other state than `claimed` means that an attempt has no known
+    /// result: the item may have been sent.
     claim: Option<String>,
     /// The fencing number of the round's lease at the claim.
     fence: i64,

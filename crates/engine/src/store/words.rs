@@ -36,6 +36,8 @@ worded! {
         ItemFailed = "item-failed",
         /// A loop paused itself; a person decides how to proceed.
         LoopPaused = "loop-paused",
+        /// The evidence lowered the level of a loop; a person may promote it again.
+        LoopDemoted = "loop-demoted",
     }
 }
 

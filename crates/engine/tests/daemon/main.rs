@@ -9,6 +9,7 @@ mod watch;
 mod world;
 
 mod after;
+mod blocked;
 mod control;
 mod due;
 mod fenced;

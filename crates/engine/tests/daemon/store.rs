@@ -235,6 +235,10 @@ async fn interrupted_answer_is_resumed_by_the_running_daemon() {
     assert_eq!(show.rounds().await[0].outcome, Some(loopwright_core::outcome::RoundOutcome::Shipped));
     let pulls = std::fs::read_dir(stage.world.forge().join("pulls")).expect("pulls").count();
     assert_eq!(pulls, 1, "once");
+    // A merged change may be proposed again.
+    let page = stage.world.forge().join("pulls/1.md");
+    let text = std::fs::read_to_string(&page).expect("the page");
+    std::fs::write(&page, text.replacen("state: open", "state: merged", 1)).expect("a merge");
     // An approval that never became durable leaves the question open.
     let second = show.engine.run(stage.troop.request("look"), &bind, &CancelToken::new()).await.expect("a round");
     let candidate = second.candidate.clone().expect("it has one");
@@ -297,7 +301,7 @@ async fn round_whose_end_cannot_be_written_keeps_its_loops_slot_until_it_is() {
 }
 
 /// A maker that does its work and a checker that passes it.
-fn mended() -> RoleAgents {
+pub(crate) fn mended() -> RoleAgents {
     RoleAgents::default().with(Role::Maker, Arc::new(mender())).with(Role::Checker, Arc::new(judge("pass", 5)))
 }
 

@@ -140,6 +140,7 @@ pub(crate) struct Troop {
     /// The items that the probes of loops find.
     found: Mutex<HashMap<String, Vec<String>>>,
     repo: (PathBuf, String),
+    outlet: Mutex<DeliveryOutlet>,
     pub(crate) troupe: Troupe,
 }
 
@@ -148,8 +149,13 @@ impl Troop {
         LoopBindings {
             agents: RoleAgents::default().with(Role::Maker, Arc::new(self.troupe.clone())),
             gate: Arc::new(AlwaysEscalate),
-            outlet: DeliveryOutlet::LocalForge,
+            outlet: self.outlet.lock().expect("no test panicked here").clone(),
         }
+    }
+
+    /// From now on items go there.
+    pub(crate) fn send_to(&self, outlet: DeliveryOutlet) {
+        *self.outlet.lock().expect("no test panicked here") = outlet;
     }
 
     pub(crate) fn set(&self, specs: Vec<LoopSpec>) {
@@ -381,6 +387,7 @@ impl Stage {
             loads: watch::Sender::new(0),
             found: Mutex::default(),
             repo: (world.repo.path().to_owned(), repo.id),
+            outlet: Mutex::new(DeliveryOutlet::LocalForge),
             troupe: Troupe::default(),
         };
         Self { world, clock: ManualClock::new(T0), troop: Arc::new(troop), limits: ConcurrencyLimits::default() }

@@ -88,7 +88,7 @@ async fn child_fills_the_disk() {
     let Some(path) = store_argument() else { return };
     let ballast = path.with_file_name("ballast");
     std::fs::create_dir_all(path.parent().expect("a folder")).expect("the folder");
-    std::fs::write(&ballast, vec![0; 300 << 10]).expect("ballast");
+    std::fs::write(&ballast, vec![0; 600 << 10]).expect("ballast");
     let store = Store::open_sqlite(&path, StoreMode::Write(ProcessInfo::current(7))).await.expect("own");
     let large = || {
         let mut large = batch("r1", 0, "step");

@@ -12,7 +12,9 @@ pub(crate) use time::unix_ms;
 pub(crate) use words::{ForgeWords, LabelMoment};
 
 use crate::inspect::ForgeFinding;
-use loopwright_core::forge::{CheckRun, CommentsOf, ForgeComment, ForgePage, Issue, ItemQuery, PageToken, PullRequest};
+use loopwright_core::forge::{
+    ChangedFile, CheckRun, CommentsOf, ForgeComment, ForgePage, Issue, ItemQuery, PageToken, PullRequest,
+};
 use loopwright_core::outbox::{InlineComment, ReviewDecision};
 
 /// A pull request with its address and times.
@@ -177,6 +179,9 @@ pub(crate) trait ForgeApi: Send + Sync + 'static {
 
     /// The checks of a commit, each with the branch.
     fn checks(&self, commit: &str, branch: Option<&str>) -> impl Future<Output = CallResult<Vec<CheckRun>>> + Send;
+
+    /// The files that a pull request changes, as many as the interface lists.
+    fn changed_files(&self, pull: u64) -> impl Future<Output = CallResult<Vec<ChangedFile>>> + Send;
 
     /// The id of the connection's account; `None` for a GitHub App, which is no account.
     fn own_account(&self) -> impl Future<Output = CallResult<Option<String>>> + Send;

@@ -5,8 +5,9 @@ use crate::api::{CallResult, RemoteComment, RemoteCommit, RemoteIssue, RemotePul
 use crate::base_url::{encode, encode_path};
 use crate::http::HttpCall;
 use hyper::Method;
+use hyper::header::{ACCEPT, HeaderValue};
 use loopwright_core::forge::{
-    CheckRun, CheckState, CommentKind, CommentsOf, ForgePage, ItemQuery, ItemState, PageToken,
+    ChangedFile, CheckRun, CheckState, CommentKind, CommentsOf, ForgePage, ItemQuery, ItemState, PageToken, split_diff,
 };
 use std::fmt::Write as _;
 
@@ -80,6 +81,13 @@ impl Gitea {
             }
         }
         Ok(comments)
+    }
+
+    /// Gitea's list of files has no patches, and its diff has everything.
+    pub(super) async fn read_changed_files(&self, pull: u64) -> CallResult<Vec<ChangedFile>> {
+        let call = HttpCall::new(Method::GET, self.path(&format!("/pulls/{pull}.diff")));
+        let answer = self.client.send(call.header(ACCEPT, HeaderValue::from_static("text/plain"))).await?;
+        Ok(split_diff(&String::from_utf8_lossy(&answer.body)))
     }
 
     pub(super) async fn read_checks(&self, commit: &str, branch: Option<&str>) -> CallResult<Vec<CheckRun>> {

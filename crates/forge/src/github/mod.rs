@@ -15,7 +15,7 @@ use crate::api::{
 use crate::base_url::{encode, encode_path};
 use crate::inspect::ForgeFinding;
 use hyper::header::{ACCEPT, HeaderName, HeaderValue};
-use loopwright_core::forge::{CheckRun, CommentsOf, ForgePage, ItemQuery, PageToken};
+use loopwright_core::forge::{ChangedFile, CheckRun, CommentsOf, ForgePage, ItemQuery, PageToken};
 
 pub(crate) const WORDS: ForgeWords = ForgeWords {
     name: "GitHub",
@@ -139,6 +139,10 @@ impl ForgeApi for GitHub {
 
     async fn checks(&self, commit: &str, branch: Option<&str>) -> CallResult<Vec<CheckRun>> {
         self.read_checks(commit, branch).await
+    }
+
+    async fn changed_files(&self, pull: u64) -> CallResult<Vec<ChangedFile>> {
+        self.read_changed_files(pull).await
     }
 
     async fn own_account(&self) -> CallResult<Option<String>> {

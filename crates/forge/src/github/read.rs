@@ -6,11 +6,16 @@ use crate::base_url::{encode, encode_path};
 use crate::http::HttpCall;
 use crate::inspect::ForgeFinding;
 use hyper::Method;
-use loopwright_core::forge::{CheckRun, CheckState, CommentsOf, ForgePage, ItemQuery, ItemState, PageToken};
+use loopwright_core::forge::{
+    ChangedFile, CheckRun, CheckState, CommentsOf, ForgePage, ItemQuery, ItemState, PageToken,
+};
 use std::fmt::Write as _;
 
 /// The most bytes of a check's output; the end is kept, because the error is there.
 const OUTPUT_MAX: usize = 16 << 10;
+
+/// The most pages of changed files.
+const FILE_PAGES_MAX: usize = 3;
 
 impl GitHub {
     pub(super) async fn read_pulls(
@@ -53,6 +58,13 @@ impl GitHub {
         // A pending review is a draft that only its author sees.
         let visible = page.rows.into_iter().filter(|row| row.state.as_deref() != Some("PENDING"));
         Ok(ForgePage { rows: visible.map(|row| row.row(kind)).collect(), next: page.next })
+    }
+
+    /// GitHub lists at most 3,000 files, 100 a page.
+    pub(super) async fn read_changed_files(&self, pull: u64) -> CallResult<Vec<ChangedFile>> {
+        let path = self.path(&format!("/pulls/{pull}/files"));
+        let (files, _) = self.client.first_rows::<rows::GitHubFile>(&path, "per_page=100", FILE_PAGES_MAX).await?;
+        Ok(files.into_iter().map(|file| ChangedFile { path: file.filename, patch: file.patch }).collect())
     }
 
     pub(super) async fn read_checks(&self, commit: &str, branch: Option<&str>) -> CallResult<Vec<CheckRun>> {

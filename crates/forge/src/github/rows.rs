@@ -232,6 +232,12 @@ impl GitHubComment {
 }
 
 #[derive(Debug, Deserialize)]
+pub(super) struct GitHubFile {
+    pub(super) filename: String,
+    pub(super) patch: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
 pub(super) struct GitHubCheckRuns {
     pub(super) check_runs: Vec<GitHubCheck>,
 }

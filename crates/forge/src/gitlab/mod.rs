@@ -11,7 +11,7 @@ use crate::api::{
 };
 use crate::base_url::encode;
 use crate::inspect::ForgeFinding;
-use loopwright_core::forge::{CheckRun, CommentsOf, ForgePage, ItemQuery, PageToken};
+use loopwright_core::forge::{ChangedFile, CheckRun, CommentsOf, ForgePage, ItemQuery, PageToken};
 
 pub(crate) const WORDS: ForgeWords = ForgeWords {
     name: "GitLab",
@@ -145,6 +145,10 @@ impl ForgeApi for GitLab {
 
     async fn checks(&self, commit: &str, branch: Option<&str>) -> CallResult<Vec<CheckRun>> {
         self.read_checks(commit, branch).await
+    }
+
+    async fn changed_files(&self, pull: u64) -> CallResult<Vec<ChangedFile>> {
+        self.read_changed_files(pull).await
     }
 
     async fn own_account(&self) -> CallResult<Option<String>> {

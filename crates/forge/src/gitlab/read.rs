@@ -8,13 +8,17 @@ use crate::inspect::ForgeFinding;
 use hyper::Method;
 use hyper::header::{ACCEPT, HeaderValue};
 use loopwright_core::forge::{
-    CheckRun, CheckState, CommentKind, CommentsOf, ForgeComment, ForgePage, ItemQuery, ItemState, PageToken,
+    ChangedFile, CheckRun, CheckState, CommentKind, CommentsOf, ForgeComment, ForgePage, ItemQuery, ItemState,
+    PageToken,
 };
 use loopwright_core::outbox::marker_loop;
 use std::fmt::Write as _;
 
 /// The most bytes of a job's log; the end is kept, because the error is there.
 const LOG_MAX: usize = 16 << 10;
+
+/// The most pages of changed files.
+const FILE_PAGES_MAX: usize = 3;
 
 impl GitLab {
     pub(super) async fn read_merge_requests(
@@ -77,6 +81,16 @@ impl GitLab {
             created_ms,
             head: None,
         }
+    }
+
+    pub(super) async fn read_changed_files(&self, pull: u64) -> CallResult<Vec<ChangedFile>> {
+        let path = format!("{}/diffs", self.item_path(CommentsOf::Pull(pull)));
+        let (files, _) = self.client.first_rows::<rows::GitLabDiff>(&path, "per_page=100", FILE_PAGES_MAX).await?;
+        let row = |file: rows::GitLabDiff| {
+            let patch = Some(file.diff).filter(|diff| !diff.is_empty());
+            ChangedFile { path: file.new_path, patch }
+        };
+        Ok(files.into_iter().map(row).collect())
     }
 
     /// The jobs of the commit's pipelines and the statuses of other build servers are one list.

@@ -65,6 +65,14 @@ impl GitLabPermissions {
     }
 }
 
+/// A changed file; the diff of a very large one is empty.
+#[derive(Debug, Deserialize)]
+pub(super) struct GitLabDiff {
+    pub(super) new_path: String,
+    #[serde(default)]
+    pub(super) diff: String,
+}
+
 /// The three commits that a position on a diff names.
 #[derive(Debug, Deserialize)]
 pub(super) struct GitLabDiffRefs {

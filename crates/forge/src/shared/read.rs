@@ -3,27 +3,28 @@
 use super::SharedForge;
 use crate::api::ForgeApi;
 use loopwright_core::forge::{
-    Answer, CheckQuery, CheckRun, CommentsOf, ForgeComment, ForgePage, Issue, ItemQuery, PageToken, PullRequest,
-    ReadForge,
+    Answer, CHANGED_FILES_MAX, ChangedFile, CheckQuery, CheckRun, CommentsOf, ForgeComment, ForgePage, Issue,
+    ItemQuery, PageToken, PullRequest, ReadForge,
 };
 
 /// The most commits whose checks one query reads.
 const HEADS_MAX: usize = 50;
 
 impl<A: ForgeApi> SharedForge<A> {
-    /// The commits to read checks of, each with its branch: those of the branch, or of all open pull requests and the
-    /// default branch.
+    /// The commits to read checks of, each with its branch: those of the branch, those that the query names, or of all
+    /// open pull requests and the default branch.
     async fn heads(&self, query: &CheckQuery) -> Result<Vec<(String, Option<String>)>, crate::api::ApiError> {
         let mut heads = Vec::new();
         let branches = match &query.branch {
             Some(branch) => vec![branch.clone()],
+            None if !query.heads.is_empty() => Vec::new(),
             None => vec![self.api.repository().await?.default_branch],
         };
         for branch in branches {
             heads.extend(self.api.branch_head(&branch).await?.map(|head| (head, Some(branch))));
         }
         heads.extend(query.heads.iter().map(|head| (head.clone(), query.branch.clone())));
-        if query.branch.is_none() {
+        if query.branch.is_none() && query.heads.is_empty() {
             let open = self.api.pulls(&ItemQuery::open(), None).await?.rows;
             heads.extend(open.into_iter().map(|pull| (pull.row.head, Some(pull.row.branch))));
         }
@@ -62,6 +63,15 @@ impl<A: ForgeApi> ReadForge for SharedForge<A> {
         })
     }
 
+    fn branch_pulls<'a>(&'a self, branch: &'a str, base_branch: &'a str) -> Answer<'a, Vec<PullRequest>> {
+        Box::pin(async move {
+            match self.api.branch_pulls(branch, base_branch).await {
+                Ok(pulls) => Ok(pulls.into_iter().map(|pull| pull.row).collect()),
+                Err(error) => Err(self.read_error(error).await),
+            }
+        })
+    }
+
     fn issues<'a>(&'a self, query: &'a ItemQuery, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<Issue>> {
         Box::pin(async move {
             match self.api.issues(query, from).await {
@@ -78,6 +88,18 @@ impl<A: ForgeApi> ReadForge for SharedForge<A> {
         Box::pin(async move {
             match self.read_checks(query).await {
                 Ok(checks) => Ok(ForgePage::cut(checks, from)),
+                Err(error) => Err(self.read_error(error).await),
+            }
+        })
+    }
+
+    fn changed_files(&self, pull: u64) -> Answer<'_, Vec<ChangedFile>> {
+        Box::pin(async move {
+            match self.api.changed_files(pull).await {
+                Ok(mut files) => {
+                    files.truncate(CHANGED_FILES_MAX);
+                    Ok(files)
+                }
                 Err(error) => Err(self.read_error(error).await),
             }
         })

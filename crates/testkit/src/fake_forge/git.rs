@@ -192,6 +192,12 @@ impl BareRepo {
         text.find("@@").map(|at| text[at..].to_owned()).unwrap_or_default()
     }
 
+    /// The whole diff since `head` left `base`.
+    pub(super) fn diff(&self, base: &str, head: &str) -> String {
+        self.run(&["diff", "--no-renames", "--end-of-options", &format!("{base}...{head}"), "--"], "")
+            .unwrap_or_default()
+    }
+
     /// A file's content at a commit.
     pub(super) fn file(&self, commit: &str, path: &str) -> Option<String> {
         self.run(&["cat-file", "blob", &format!("{commit}:{path}")], "").ok()

@@ -186,6 +186,17 @@ impl<'a> FakeRepo<'a> {
         self.forge.state().add_item(&self.name, draft)
     }
 
+    /// A person opens a pull request of a branch into the default branch; returns its number.
+    ///
+    /// # Panics
+    /// If there is no such branch.
+    pub fn open_pull(&self, author: &str, branch: &str, title: &str, body: &str) -> u64 {
+        let pull = self.read(|repo| repo.new_pull(branch, &repo.default_branch, false));
+        let pull = Some(pull.unwrap_or_else(|| panic!("no branch `{branch}`")));
+        let (title, body, author) = (title.to_owned(), Some(body.to_owned()), author.to_owned());
+        self.forge.state().add_item(&self.name, NewItem { title, body, author, pull, ..NewItem::default() })
+    }
+
     /// A person closes an issue or a pull request.
     pub fn close_item(&self, number: u64) {
         self.change_item(number, |item, now| item.close("person", now));

@@ -103,6 +103,7 @@ fn ask(at: &SpecValue<'_>) -> Option<ProbeSpec> {
     }
     ask.text = fields.option("text", SpecValue::text);
     ask.branch = fields.option("branch", SpecValue::text);
+    fields.set("follow_own", &mut ask.follow_own, SpecValue::flag);
     fields.set("batch", &mut ask.batch, |at| at.whole(1..=1000));
     Some(ProbeSpec::Ask(Box::new(ask)))
 }

@@ -3,7 +3,7 @@
 use super::event::{DeliveryBody, MalformedDelivery, WebhookEvent, capped, is_word, line};
 use super::signature::{self, SignatureError, WebhookSecret, header};
 use super::throttle::ThrottleDecision;
-use super::webhook_roster::IgnoreReason;
+use super::webhook_roster::{DueLoop, IgnoreReason};
 use super::{Shared, WebhookOptions, github, gitlab, slack};
 use crate::clock::pause;
 use crate::round::{SignalNovelty, error_chain};
@@ -275,9 +275,10 @@ async fn take(
     let roster = Arc::clone(&shared.roster.read().unwrap_or_else(PoisonError::into_inner));
     let due = roster.match_loops(event, options).map_err(Outcome::Ignored)?;
     let mut news = 0;
-    for (repo, loop_name) in due {
+    for DueLoop { repo, loop_name, is_hint } in due {
         let place = format!("{repo}/{loop_name}");
         let row = row(event, repo, loop_name, now_ms);
+        let row = SignalRow { item: row.item.filter(|_| !is_hint), ..row };
         let taken = shared.pace.lock().unwrap_or_else(PoisonError::into_inner).admit(&place, &row.key, now_ms);
         let (key, row) = (
             row.key.clone(),

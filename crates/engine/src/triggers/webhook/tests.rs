@@ -15,7 +15,7 @@ use crate::triggers::{Signals, WatchedRepo};
 use hyper::header::{HeaderMap, HeaderValue};
 use loopwright_core::BoxFuture;
 use loopwright_core::level::LoopLevel;
-use loopwright_core::spec::LoopSpec;
+use loopwright_core::spec::{Ask, LoopSpec, ProbeSpec};
 use loopwright_testkit::TestRepo;
 use serde_json::{Value, json};
 use std::io;
@@ -62,7 +62,7 @@ fn due(roster: &WebhookRoster, event: &WebhookEvent) -> Result<Vec<String>, Igno
     Ok(roster
         .match_loops(event, &WebhookOptions { trusted, own, ..options })?
         .into_iter()
-        .map(|(_, name)| name)
+        .map(|due| due.loop_name)
         .collect())
 }
 
@@ -244,4 +244,32 @@ fn bodies_of_any_shape_are_read_without_a_panic() {
             assert!(event.item.is_none() && event.moved_to.is_none(), "{event:?}");
         }
     }
+}
+
+#[tokio::test]
+async fn events_on_a_loop_s_branch_wake_only_the_loops_that_look_after_it_and_name_no_item() {
+    let events = ["github.pull_request_review_comment", "github.check_run"];
+    let mut follows = waiting("follows", &events);
+    follows.on.probe = Some(ProbeSpec::Ask(Box::new(Ask { follow_own: true, ..Ask::new("open-prs") })));
+    let (_repo, roster) = roster(vec![waiting("other", &events), follows]).await;
+    let review = |sender: &str| {
+        from_github(
+            "pull_request_review_comment",
+            json!({ "action": "created", "sender": { "login": sender },
+                "comment": { "body": "Why?", "author_association": "MEMBER", "user": { "login": sender } },
+                "pull_request": { "number": 7, "title": "Fix", "base": { "ref": "main" },
+                    "head": { "ref": "loop/fix/r1", "sha": SHA, "repo": { "full_name": "acme/shop" } } } }),
+        )
+    };
+    assert_eq!(due(&roster, &review("ada")), Ok(vec!["follows".to_owned()]));
+    assert_eq!(due(&roster, &review("our-bot")), Err(IgnoreReason::Own));
+    let check = from_github(
+        "check_run",
+        json!({ "action": "completed", "sender": { "login": "ci" }, "check_run": { "id": 1, "name": "build",
+            "head_sha": SHA, "conclusion": "failure", "check_suite": { "head_branch": "loop/fix/r1" } } }),
+    );
+    assert_eq!(due(&roster, &check), Ok(vec!["follows".to_owned()]));
+    let options = WebhookOptions::new(SocketAddr::from(([127, 0, 0, 1], 0)));
+    let found = roster.match_loops(&check, &options).expect("a loop is due");
+    assert!(found.iter().all(|one| one.is_hint), "the probe finds the items: {found:?}");
 }

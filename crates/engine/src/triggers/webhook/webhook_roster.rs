@@ -6,7 +6,7 @@ use super::super::watched_repos::{WatchedRepo, is_own_branch};
 use super::WebhookOptions;
 use super::event::WebhookEvent;
 use crate::git::Git;
-use loopwright_core::spec::LoopSpec;
+use loopwright_core::spec::{LoopSpec, ProbeSpec};
 use loopwright_core::worded;
 use std::collections::BTreeSet;
 
@@ -25,6 +25,15 @@ worded! {
         /// Its sender has no rights to the repository.
         Stranger = "a person without rights to the repository",
     }
+}
+
+/// A loop that an event makes due.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct DueLoop {
+    pub(super) repo: String,
+    pub(super) loop_name: String,
+    /// The event only wakes the loop; its probe finds the items.
+    pub(super) is_hint: bool,
 }
 
 /// The loops that wait for events, with the addresses of their repositories.
@@ -56,12 +65,12 @@ impl WebhookRoster {
         Self { repos }
     }
 
-    /// The repository and name of every loop that an event makes due, or why there is none.
+    /// Every loop that an event makes due, or why there is none.
     pub(super) fn match_loops(
         &self,
         event: &WebhookEvent,
         options: &WebhookOptions,
-    ) -> Result<Vec<(String, String)>, IgnoreReason> {
+    ) -> Result<Vec<DueLoop>, IgnoreReason> {
         let addresses: BTreeSet<String> =
             event.remotes.iter().filter_map(|address| normalise_address(address)).collect();
         let is_here = |repo: &&Repo| event.source == "generic" || !repo.remotes.is_disjoint(&addresses);
@@ -69,7 +78,7 @@ impl WebhookRoster {
         if repos.is_empty() {
             return Err(if event.source == "generic" { IgnoreReason::Loop } else { IgnoreReason::Repository });
         }
-        if is_own(event, &options.own) {
+        if is_by(event, &options.own) {
             return Err(IgnoreReason::Own);
         }
         let mut why = IgnoreReason::Loop;
@@ -77,7 +86,11 @@ impl WebhookRoster {
         for repo in repos {
             for one in repo.loops.iter().filter(|one| one.on.webhook.iter().any(|pattern| is_named(event, pattern))) {
                 match judge(event, one, &options.trusted) {
-                    Ok(()) => due.push((repo.id.clone(), one.name.clone())),
+                    Ok(()) => due.push(DueLoop {
+                        repo: repo.id.clone(),
+                        loop_name: one.name.clone(),
+                        is_hint: follows_own(one),
+                    }),
                     Err(ignored) => why = ignored,
                 }
             }
@@ -86,14 +99,26 @@ impl WebhookRoster {
     }
 }
 
-fn is_own(event: &WebhookEvent, own: &[String]) -> bool {
+/// Whether one of these accounts caused the event.
+fn is_by(event: &WebhookEvent, own: &[String]) -> bool {
     let is_ours = |actor: &String| own.iter().any(|own| own.eq_ignore_ascii_case(actor));
     event.actor.as_ref().is_some_and(is_ours)
-        || event.branch.iter().chain(&event.head_branch).any(|branch| is_own_branch(branch))
+}
+
+/// Whether the loop looks after the pull requests of loops. Its probe then finds the items, so that an event cannot name
+/// one.
+fn follows_own(one: &LoopSpec) -> bool {
+    matches!(&one.on.probe, Some(ProbeSpec::Ask(ask)) if ask.follow_own)
 }
 
 fn judge(event: &WebhookEvent, one: &LoopSpec, trusted: &[String]) -> Result<(), IgnoreReason> {
-    if !is_about_branch(event, one) {
+    let is_own_work = event.branch.iter().chain(&event.head_branch).any(|branch| is_own_branch(branch));
+    if is_own_work && !follows_own(one) {
+        return Err(IgnoreReason::Own);
+    }
+    // A check of a loop's branch names that branch, not the target of its pull request.
+    let is_own_check = event.branch.as_deref().is_some_and(is_own_branch);
+    if !is_own_check && !is_about_branch(event, one) {
         return Err(IgnoreReason::Branch);
     }
     let may = |actor: &String| trusted.iter().chain(&one.approvers).any(|name| name.eq_ignore_ascii_case(actor));

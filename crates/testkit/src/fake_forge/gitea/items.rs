@@ -21,6 +21,7 @@ impl GiteaCall<'_> {
             (_, ["issues", number, "labels", rest @ ..]) => self.item_labels(repo, number, rest),
             ("GET", ["pulls"]) => self.list_pulls(repo),
             ("POST", ["pulls"]) => self.create_pull(repo),
+            ("GET", ["pulls", number]) if number.ends_with(".diff") => self.pull_diff(repo, number),
             ("GET", ["pulls", number]) => self.get_pull(repo, number, 200),
             ("PATCH", ["pulls", number]) => self.update_item(repo, number, ForgeArea::Pulls),
             (_, ["pulls", number, "merge"]) => self.merge(repo, number),
@@ -186,6 +187,12 @@ impl GiteaCall<'_> {
         let merged = self.found_mut(repo).merge_pull(number, style != "merge", &login, &now);
         merged.map_err(|_| error(405, "Please try again later"))?;
         Ok(ApiAnswer::new(200, Value::Null))
+    }
+
+    fn pull_diff(&mut self, repo: &str, name: &str) -> ApiResult {
+        let found = self.check(repo, ForgeArea::Pulls, ForgeAccess::Read)?;
+        let pull = Self::pull(found, name.trim_end_matches(".diff"))?.pull.as_ref().ok_or_else(not_found)?;
+        Ok(ApiAnswer::ok(found.git.diff(&pull.base, &pull.head).into()))
     }
 
     fn pull_files(&mut self, repo: &str, number: &str) -> ApiResult {

@@ -1,0 +1,1 @@
+-- Version 7 needs no SQL of PostgreSQL's own.

@@ -1,0 +1,1 @@
+-- Version 7 changes no table.

@@ -1,0 +1,1 @@
+-- Version 7 needs no SQL of SQLite's own.

@@ -1,0 +1,1 @@
+-- Version 8 needs no SQL of SQLite's own.
