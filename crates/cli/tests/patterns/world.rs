@@ -230,7 +230,7 @@ impl World {
                 assert_eq!(remote.open_pull("ada", "product", "Add a product", "It multiplies."), PULL);
             }
             SomeWork::Check => {
-                remote.fail_check("build", &self.repo.git(["rev-parse", "main"]).trim().to_owned());
+                remote.fail_check("build", self.repo.git(["rev-parse", "main"]).trim());
             }
         }
     }
