@@ -72,10 +72,14 @@ fn unattended(open_max: u32) -> loopwright::LoopEngineBuilder {
 async fn loop_opens_no_more_pull_requests_than_open_max_until_a_person_closes_one() {
     let world = World::new();
     let engine = world.build(unattended(2)).await;
-    for _ in 0..2 {
+    // The base moves, so that each round proposes another change.
+    let move_base = |text: &str| drop(world.repo.write("notes.txt", text).commit(text));
+    for text in ["one", "two"] {
+        move_base(text);
         let report = engine.run_once().await.expect("a round");
         assert_eq!(report.outcome, Some(RoundOutcome::Shipped), "{}", report.render());
     }
+    move_base("three");
     let full = engine.run_once().await.expect_err("two are open");
     assert!(matches!(full, EngineError::TooManyOpen { open: 2, open_max: 2, .. }), "{full}");
     let page = world.forge().join("pulls/1.md");

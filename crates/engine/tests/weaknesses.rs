@@ -369,9 +369,11 @@ async fn w13_a_crash_does_not_brick_the_loop() {
     let report_sink = Told::default();
     let builder = LoopEngine::builder(mending(LoopLevel::L2Assisted)).maker(mender()).checker(judge("pass", 5));
     let engine = world.build(builder.with_local_forge().with_sink(report_sink.clone())).await;
-    for round in 1..=2 {
+    for text in ["one", "two"] {
+        // The base moves, so that each round proposes another change.
+        world.repo.write("notes.txt", text).commit(text);
         let report = engine.run_once().await.expect("a round");
-        assert_eq!(report.outcome, Some(RoundOutcome::Escalated), "round {round}: {}", report.render());
+        assert_eq!(report.outcome, Some(RoundOutcome::Escalated), "{text}: {}", report.render());
     }
     assert_eq!(
         report_sink.words(),
