@@ -48,7 +48,7 @@ struct PromotionView {
     ceiling: Option<LevelCeiling>,
     #[serde(flatten)]
     proposal: PromotionProposal,
-    /// Whether the evidence meets every requirement.
+    /// Whether the evidence suffices for every requirement.
     supported: bool,
     evidence: EvidenceView,
     debts: LoopDebts,

@@ -34,7 +34,7 @@ fn secret(stage: &ShippingStage, name: &str, text: &str) -> String {
     path.display().to_string()
 }
 
-/// A receiver that reads requests and never answers. It closes a connection only if it is told to.
+/// A receiver that reads requests and never answers. It closes a connection only on request.
 struct SilentReceiver {
     url: String,
     /// The paths of the requests.
