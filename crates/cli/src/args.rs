@@ -87,7 +87,7 @@ pub(crate) enum CliVerb {
     Approve(verbs::approve::ApproveArgs),
     /// Deny a waiting candidate, or state that an item in doubt did not arrive
     Deny(verbs::approve::DenyArgs),
-    /// Show the changes that no person has read, or the intent of a loop, and record that you read it
+    /// Show the changes that no person has read, and record that you read them
     Review(verbs::review::ReviewArgs),
     /// Show the evidence for a higher level of a loop, and record your decision
     Promote(verbs::promote::PromoteArgs),

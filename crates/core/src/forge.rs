@@ -134,7 +134,7 @@ pub struct CheckRun {
 
 /// A file that a pull request changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChangedFile {
+pub struct PullFile {
     /// Its path; the new one if it was renamed.
     pub path: String,
     /// Its part of the unified diff. `None` if the forge shows none, as for a binary or a very large file.
@@ -143,7 +143,7 @@ pub struct ChangedFile {
 
 /// Splits a unified diff at its file headers. Every line of a file has a prefix in the diff, so no file can forge a header.
 #[must_use]
-pub fn split_diff(diff: &str) -> Vec<ChangedFile> {
+pub fn split_diff(diff: &str) -> Vec<PullFile> {
     let mut files: Vec<(String, String)> = Vec::new();
     for line in diff.lines() {
         if let Some(names) = line.strip_prefix("diff --git ") {
@@ -155,7 +155,7 @@ pub fn split_diff(diff: &str) -> Vec<ChangedFile> {
             text.push('\n');
         }
     }
-    files.into_iter().map(|(path, text)| ChangedFile { path, patch: Some(text) }).collect()
+    files.into_iter().map(|(path, text)| PullFile { path, patch: Some(text) }).collect()
 }
 
 /// The item that comments belong to.
@@ -339,7 +339,7 @@ pub trait ReadForge: Send + Sync {
     }
 
     /// The files that a pull request changes since it left its target branch, at most [`CHANGED_FILES_MAX`].
-    fn changed_files(&self, pull: u64) -> Answer<'_, Vec<ChangedFile>>;
+    fn changed_files(&self, pull: u64) -> Answer<'_, Vec<PullFile>>;
 }
 
 /// Reads pages until there are enough rows or no more pages.

@@ -82,8 +82,8 @@ impl Engine {
         self.end_waiting(round, event, bind).await
     }
 
-    /// Sends an approved candidate again, which its receiver had blocked. An item that may have been sent is looked for
-    /// first.
+    /// Sends an approved candidate again, which its receiver had blocked. The engine first searches for an item
+    /// that may have been sent.
     ///
     /// # Errors
     /// [`EngineError::Stale`] when no receiver blocks it.

@@ -12,7 +12,7 @@ use crate::shared::{DeliveryOptions, SharedForge};
 use loopwright_core::BoxFuture;
 use loopwright_core::deliver::{Deliver, DeliverError, Delivery, DeliveryLookup, DeliveryReceipt, PushTarget};
 use loopwright_core::forge::{
-    Answer, ChangedFile, CheckQuery, CheckRun, CommentsOf, ForgeComment, ForgePage, Issue, ItemQuery, PageToken,
+    Answer, CheckQuery, CheckRun, CommentsOf, ForgeComment, ForgePage, Issue, ItemQuery, PageToken, PullFile,
     PullRequest, ReadForge,
 };
 use std::sync::Arc;
@@ -276,7 +276,7 @@ impl ReadForge for RemoteForge {
         self.forge.checks(query, from)
     }
 
-    fn changed_files(&self, pull: u64) -> Answer<'_, Vec<ChangedFile>> {
+    fn changed_files(&self, pull: u64) -> Answer<'_, Vec<PullFile>> {
         self.forge.changed_files(pull)
     }
 

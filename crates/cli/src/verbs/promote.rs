@@ -6,7 +6,7 @@ use crate::context::{CheckedLoopFile, FileProblem, error_from_problems, read_byt
 use crate::signals::CurrentRound;
 use crate::view::SCHEMA;
 use crate::view::evidence::EvidenceView;
-use loopwright::autonomy::{LevelPromotion, LoopStanding, read_standing};
+use loopwright::autonomy::{LevelPromotion, LevelStanding, read_standing};
 use loopwright::git::UserRepo;
 use loopwright::store::Store;
 use loopwright_core::autonomy::{LevelCeiling, LoopDebts, PromotionProposal, next_level, propose};
@@ -48,7 +48,7 @@ struct PromotionView {
     ceiling: Option<LevelCeiling>,
     #[serde(flatten)]
     proposal: PromotionProposal,
-    /// Whether the evidence meets every requirement.
+    /// Whether the evidence suffices for every requirement.
     supported: bool,
     evidence: EvidenceView,
     debts: LoopDebts,
@@ -96,7 +96,7 @@ async fn standing(
     store: &Store,
     repo: &UserRepo,
     spec: &CheckedSpec,
-) -> Result<LoopStanding, CommandError> {
+) -> Result<LevelStanding, CommandError> {
     let rules = cx.config(Some(&repo.work_tree))?.autonomy();
     Ok(read_standing(store, &repo.id, spec.spec(), spec.hash(), rules).await?)
 }
@@ -105,7 +105,7 @@ fn view(
     cx: &CommandContext,
     repo: &UserRepo,
     spec: &CheckedSpec,
-    standing: &LoopStanding,
+    standing: &LevelStanding,
     to: Option<LoopLevel>,
 ) -> Result<PromotionView, CommandError> {
     let rules = cx.config(Some(&repo.work_tree))?.autonomy();

@@ -3,7 +3,7 @@
 use super::repo_view::RepoView;
 use super::time::Moment;
 use super::{CommandError, Serialize, Store};
-use loopwright::autonomy::{LoopStanding, read_standing};
+use loopwright::autonomy::{LevelStanding, read_standing};
 use loopwright_core::autonomy::TrackRecord;
 use loopwright_core::spec::LoopSpec;
 
@@ -72,8 +72,8 @@ impl EvidenceView {
     }
 }
 
-impl From<&LoopStanding> for EvidenceView {
-    fn from(standing: &LoopStanding) -> Self {
+impl From<&LevelStanding> for EvidenceView {
+    fn from(standing: &LevelStanding) -> Self {
         let checkers = standing.checkers.iter().map(|(agent, model, rate)| CheckerLine {
             agent: agent.clone(),
             model: model.clone(),

@@ -166,7 +166,10 @@ impl RoundRecord {
             _ => &self.events,
         };
         let round = fold(&self.id, before)?.round;
-        Ok(loopwright::report::build_report(&round, &self.outbox).render())
+        let mut report = loopwright::report::build_report(&round, &self.outbox);
+        // That event carries the debts that the report shows.
+        report.debts.clone_from(&self.round.facts().debts);
+        Ok(report.render())
     }
 
     /// The steps of the round, a line each; escaped, so that no text can move the cursor or forge a line.

@@ -34,7 +34,7 @@ pub(super) enum ForgeKind {
     GitHub,
 }
 
-/// What people or a build server leave on the forge for the pattern.
+/// The entry of people or a build server on the forge, for the pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SomeWork {
     /// Nothing: the repository itself is the work.

@@ -1,4 +1,4 @@
-//! Our own open pull requests are looked after: a failed check and a person's comment are items, and our own words are
+//! Our own open pull requests are followed: a failed check and a person's comment are items, and our own words are
 //! not.
 
 use super::stage::PullStage;
@@ -19,7 +19,7 @@ fn babysitter() -> String {
     text.replacen("name: pr-babysitter\n", &format!("name: pr-babysitter\nforge: work\n{agent}"), 1)
 }
 
-/// A loop's pull request, number 1, and the loop that looks after it.
+/// A loop's pull request, number 1, and the loop that follows it.
 fn stage() -> PullStage {
     let stage = PullStage::new();
     stage.repo.write(".loopwright/fix.script", SCRIPT);

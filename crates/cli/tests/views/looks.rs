@@ -4,7 +4,7 @@ use super::fixture::{FIX, Place, keys};
 use loopwright_testkit::TestEnv;
 use std::io::{BufRead as _, BufReader};
 
-const STATUS_KEYS: [&str; 15] = [
+const STATUS_KEYS: [&str; 17] = [
     "loop",
     "repo",
     "cadence",
@@ -20,6 +20,8 @@ const STATUS_KEYS: [&str; 15] = [
     "spend",
     "waiting",
     "paused_reason",
+    "ceiling",
+    "debts",
 ];
 
 #[test]
@@ -128,7 +130,7 @@ fn shown_loop_has_its_counters_rounds_and_receipts() {
     let place = Place::new();
     let round = place.round("fix", 10);
     let shown = place.run("show fix --json").success().json();
-    let more = ["file", "intent", "gates", "output", "rounds", "state", "receipts", "memory"];
+    let more = ["file", "intent", "gates", "output", "rounds", "evidence", "state", "receipts", "memory"];
     let expected: Vec<_> = ["schema"].into_iter().chain(STATUS_KEYS).chain(more).collect();
     assert_eq!(keys(&shown), expected);
     assert_eq!(keys(&shown["receipts"][0]), ["due", "trigger", "receipt", "reason", "round", "count", "through"]);

@@ -112,7 +112,7 @@ pub fn next_level(level: LoopLevel) -> Option<LoopLevel> {
 pub struct Requirement {
     /// The requirement.
     pub text: String,
-    /// Whether the evidence meets it.
+    /// Whether the evidence suffices for it.
     pub met: bool,
 }
 
@@ -121,7 +121,7 @@ pub struct Requirement {
 pub struct PromotionProposal {
     /// The level.
     pub to: LoopLevel,
-    /// What the level permits.
+    /// The actions that the level permits.
     pub permits: &'static str,
     /// The requirements.
     pub requirements: Vec<Requirement>,

@@ -1,4 +1,4 @@
-//! The track record of a loop: the decisions of people about its work, and what became of the work after it was sent.
+//! The track record of a loop: the decisions of people about its work, and the fate of the work after it was sent.
 
 use crate::words::worded;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ worded! {
 }
 
 worded! {
-    /// What became of one piece of work.
+    /// The fate of one piece of work.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum WorkFate {

@@ -629,7 +629,7 @@ pub enum DeliveryResult {
     Blocked {
         /// Why.
         text: String,
-        /// Whether an attempt may have had an effect. The item is looked for before it is sent again.
+        /// Whether an attempt may have had an effect. The engine searches for the item before it sends it again.
         #[serde(default, skip_serializing_if = "crate::spec::is_default")]
         maybe_sent: bool,
     },

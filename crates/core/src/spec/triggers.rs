@@ -151,7 +151,7 @@ pub struct Ask {
     /// `outdated`: globs of the packages' names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<String>,
-    /// `open-prs`: pull requests that loops opened are looked after. Each failed check and each comment of a person on one
+    /// `open-prs`: pull requests that loops opened are followed. Each failed check and each comment of a person on one
     /// is an item, and nothing else of it is.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub follow_own: bool,

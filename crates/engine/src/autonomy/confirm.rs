@@ -1,7 +1,7 @@
 //! The decisions of people about a loop's autonomy: promotions, confirmed intents, and read changes. Each is a row and
 //! an event of the journal.
 
-use super::standing::{LoopStanding, demotion_note};
+use super::standing::{LevelStanding, demotion_note};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::random;
@@ -25,7 +25,7 @@ pub struct LevelPromotion<'a> {
     /// The reason for a promotion that the evidence does not support.
     pub despite: Option<String>,
     /// The evidence that the person saw.
-    pub standing: &'a LoopStanding,
+    pub standing: &'a LevelStanding,
 }
 
 /// A person's confirmation of a loop's intent.

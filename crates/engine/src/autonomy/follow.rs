@@ -32,7 +32,7 @@ struct FoundFate {
 }
 
 impl Engine {
-    /// Looks once at every change whose fate may still change, and records what became of it. Returns how many fates
+    /// Looks once at every change whose fate may still change, and records the fate. Returns how many fates
     /// changed. Loops whose work was turned down are demoted if the rules demand it.
     ///
     /// # Errors

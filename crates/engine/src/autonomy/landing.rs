@@ -38,7 +38,7 @@ impl ChangedBlobs {
     }
 }
 
-/// What the history of base says about a change.
+/// The evidence about a change in the history of base.
 #[derive(Debug, Default)]
 pub(super) struct LandedChange {
     /// Whether people changed it while they merged it.

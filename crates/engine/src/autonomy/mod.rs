@@ -7,5 +7,5 @@ mod landing;
 mod standing;
 
 pub use confirm::{IntentConfirmed, LevelPromotion};
-pub use standing::{LoopStanding, StandingRows, read_standing};
+pub use standing::{LevelStanding, StandingRows, read_standing};
 pub(crate) use standing::{read_debts, settle_level};

@@ -17,7 +17,7 @@ use std::collections::HashMap;
 
 /// Everything that is recorded about a loop's autonomy.
 #[derive(Debug, Clone)]
-pub struct LoopStanding {
+pub struct LevelStanding {
     /// The evidence since the last demotion.
     pub record: TrackRecord,
     /// The checker's results by agent and model.
@@ -42,12 +42,12 @@ pub async fn read_standing(
     spec: &LoopSpec,
     hash: &str,
     rules: AutonomyRules,
-) -> Result<LoopStanding, StoreError> {
+) -> Result<LevelStanding, StoreError> {
     let log = store.level_log(repo, &spec.name).await?;
     let since = log.iter().rfind(|row| row.kind == LevelLogKind::Demoted).map_or(i64::MIN, |row| row.at_ms);
     let works = store.works(repo, &spec.name, since).await?;
     let fingerprint = IntentFingerprint::from_spec(spec);
-    Ok(LoopStanding {
+    Ok(LevelStanding {
         since_ms: works.first().map(|row| row.decided_ms),
         record: count(store, repo, &spec.name, since, works).await?,
         checkers: checkers(store, repo, &spec.name, since).await?,

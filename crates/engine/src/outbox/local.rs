@@ -11,7 +11,7 @@ use crate::seam::Seam;
 use loopwright_core::BoxFuture;
 use loopwright_core::deliver::{Deliver, DeliverError, Delivery, DeliveryLookup, DeliveryReceipt};
 use loopwright_core::forge::{
-    Answer, ChangedFile, CheckQuery, CheckRun, CommentsOf, ForgeComment, ForgePage, Issue, ItemQuery, PageToken,
+    Answer, CheckQuery, CheckRun, CommentsOf, ForgeComment, ForgePage, Issue, ItemQuery, PageToken, PullFile,
     PullRequest, ReadForge,
 };
 use loopwright_core::spec::ActionKind;
@@ -147,7 +147,7 @@ impl ReadForge for LocalForge {
         Box::pin(async move { self.reader().checks(query, from).await })
     }
 
-    fn changed_files(&self, pull: u64) -> Answer<'_, Vec<ChangedFile>> {
+    fn changed_files(&self, pull: u64) -> Answer<'_, Vec<PullFile>> {
         Box::pin(async move { self.reader().changed_files(pull).await })
     }
 

@@ -5,8 +5,8 @@ use super::front::PageFrontMatter;
 use crate::git::{Git, GitCall, Oid};
 use crate::probe::quick;
 use loopwright_core::forge::{
-    Answer, ChangedFile, CheckQuery, CheckRun, CheckState, CommentKind, CommentsOf, ForgeComment, ForgeError,
-    ForgeItem, ForgePage, Issue, ItemQuery, ItemState, PageToken, PullRequest, ReadForge, split_diff,
+    Answer, CheckQuery, CheckRun, CheckState, CommentKind, CommentsOf, ForgeComment, ForgeError, ForgeItem, ForgePage,
+    Issue, ItemQuery, ItemState, PageToken, PullFile, PullRequest, ReadForge, split_diff,
 };
 use loopwright_core::spec::ActionKind;
 use serde_json::Value;
@@ -204,7 +204,7 @@ impl ReadForge for LocalReader {
         answer(self.read_checks(query, from))
     }
 
-    fn changed_files(&self, pull: u64) -> Answer<'_, Vec<ChangedFile>> {
+    fn changed_files(&self, pull: u64) -> Answer<'_, Vec<PullFile>> {
         Box::pin(async move { Ok(split_diff(&self.diff(pull).await.unwrap_or_default())) })
     }
 

@@ -148,7 +148,7 @@ impl LoopProbe<'_> {
     }
 }
 
-/// The items of open pull requests. Of one that a loop opened, they are what it needs, if the probe looks after it.
+/// The items of open pull requests. Of one that a loop opened, they are what it needs, if the probe follows it.
 async fn pull_items(probe: &forge::ForgeProbe<'_>, pulls: &[PullRequest]) -> Result<Vec<ProbeItem>, ForgeError> {
     let mut items = Vec::new();
     for pull in pulls {

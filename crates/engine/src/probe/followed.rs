@@ -1,5 +1,5 @@
-//! Our own open pull requests: each failed check and each comment of a person on one is an item, once. What loops wrote
-//! themselves is no work for them.
+//! Our own open pull requests: each failed check and each comment of a person on one is an item, once. The
+//! comments of loops are no work for them.
 
 use super::pull_text::{PullDetails, comment_line};
 use loopwright_core::forge::{CheckRun, CommentKind, ForgeComment, ForgeError, PullRequest, ReadForge};

@@ -39,7 +39,7 @@ impl ForgeProbe<'_> {
         loop_name.is_some_and(|name| name == self.loop_name)
     }
 
-    /// The open pull requests of others, and the loop's own if it looks after them.
+    /// The open pull requests of others, and the loop's own if it follows them.
     pub(super) async fn open_pulls(&self) -> Result<Vec<PullRequest>, ForgeError> {
         let (forge, query) = (self.forge, &self.query());
         let pulls =

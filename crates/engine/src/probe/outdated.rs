@@ -119,7 +119,7 @@ impl ProbeProgram {
     }
 }
 
-/// What package managers print when they cannot reach a registry, each before or around its host.
+/// The messages of package managers when they cannot reach a registry, each before or around its host.
 const UNREACHED: [&str; 9] = [
     "ENOTFOUND",
     "ECONNREFUSED",

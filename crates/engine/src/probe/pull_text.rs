@@ -2,7 +2,7 @@
 //! people's text; each part has a limit, and the diff, the longest part, comes last.
 
 use loopwright_core::forge::{
-    ChangedFile, CheckQuery, CheckRun, CheckState, CommentKind, CommentsOf, ForgeComment, ForgeError, PullRequest,
+    CheckQuery, CheckRun, CheckState, CommentKind, CommentsOf, ForgeComment, ForgeError, PullFile, PullRequest,
     ReadForge, read_rows,
 };
 use std::fmt::Write as _;
@@ -50,7 +50,7 @@ pub(super) async fn pull_text(forge: &dyn ReadForge, pull: &PullRequest) -> Resu
     Ok(render(pull, &details, &files))
 }
 
-pub(super) fn render(pull: &PullRequest, details: &PullDetails, files: &[ChangedFile]) -> String {
+pub(super) fn render(pull: &PullRequest, details: &PullDetails, files: &[PullFile]) -> String {
     let mut text = heading(pull);
     // Writing into a string cannot fail.
     let _ = write!(text, "\n\n{}\n", head(&pull.about.body, TEXT_MAX));
@@ -173,8 +173,8 @@ mod tests {
             comments: vec![comment("calc.sh:2: Why?", None), comment("I looked.", Some("fix"))],
         };
         let files = [
-            ChangedFile { path: "calc.sh".to_owned(), patch: Some("@@ -2 +2 @@\n-a\n+b\n".to_owned()) },
-            ChangedFile { path: "logo.png".to_owned(), patch: None },
+            PullFile { path: "calc.sh".to_owned(), patch: Some("@@ -2 +2 @@\n-a\n+b\n".to_owned()) },
+            PullFile { path: "logo.png".to_owned(), patch: None },
         ];
         expect![[r#"
             pull request 7 by ada: draft, branch `product` at abc into `main`

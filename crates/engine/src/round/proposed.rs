@@ -20,7 +20,8 @@ pub(super) async fn proposed_before(
     facts: &RoundFacts,
     tree: &str,
 ) -> Result<Option<String>, StageError> {
-    let is_forge = matches!(cx.bind.outlet, DeliveryOutlet::NamedForge | DeliveryOutlet::LocalForge);
+    // The local forge is a folder of this machine, where a repeated proposal disturbs no other person.
+    let is_forge = matches!(cx.bind.outlet, DeliveryOutlet::NamedForge);
     let (started, spec) = (&facts.started, &facts.started.spec);
     if !is_forge || !spec.outputs(ActionKind::PullRequest) {
         return Ok(None);

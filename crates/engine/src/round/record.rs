@@ -16,7 +16,7 @@ pub(super) async fn record(cx: &RoundContext<'_>, round: &Round, sandbox: &mut R
     // A report without the debts is better than none.
     let debts = autonomy::read_debts(&cx.engine.store, &cx.key.repo, &cx.key.name, &round.facts().intent).await.ok();
     let mut report = report::build_report(round, &outbox);
-    report.debts.clone_from(&debts);
+    report.debts = debts.clone().or(report.debts);
     report.network.add(network.clone());
     // If the report cannot be written, the round still ends, and its record is complete.
     let written = cx.engine.state_dir.write(&path, report.render().as_bytes()).is_ok();

@@ -154,7 +154,7 @@ async fn wait_to_retry(cx: &RoundContext<'_>, why: &str, now_ms: i64, at_ms: i64
     }
 }
 
-/// What is known of earlier attempts. A claim without a result means that an engine died while sending the item.
+/// The known facts of earlier attempts. A claim without a result means that an engine died while sending the item.
 async fn prior_delivery(
     cx: &RoundContext<'_>,
     facts: &RoundFacts,

@@ -1,4 +1,4 @@
-//! The rows of earned autonomy: what became of work, changes of levels, readings, and calibrations. `core` decides what
+//! The rows of earned autonomy: the fate of work, changes of levels, readings, and calibrations. `core` decides what
 //! they mean; this module writes and reads them.
 
 use super::Store;

@@ -13,7 +13,7 @@ pub(crate) use words::{ForgeWords, LabelMoment};
 
 use crate::inspect::ForgeFinding;
 use loopwright_core::forge::{
-    ChangedFile, CheckRun, CommentsOf, ForgeComment, ForgePage, Issue, ItemQuery, PageToken, PullRequest,
+    CheckRun, CommentsOf, ForgeComment, ForgePage, Issue, ItemQuery, PageToken, PullFile, PullRequest,
 };
 use loopwright_core::outbox::{InlineComment, ReviewDecision};
 
@@ -181,7 +181,7 @@ pub(crate) trait ForgeApi: Send + Sync + 'static {
     fn checks(&self, commit: &str, branch: Option<&str>) -> impl Future<Output = CallResult<Vec<CheckRun>>> + Send;
 
     /// The files that a pull request changes, as many as the interface lists.
-    fn changed_files(&self, pull: u64) -> impl Future<Output = CallResult<Vec<ChangedFile>>> + Send;
+    fn changed_files(&self, pull: u64) -> impl Future<Output = CallResult<Vec<PullFile>>> + Send;
 
     /// The id of the connection's account; `None` for a GitHub App, which is no account.
     fn own_account(&self) -> impl Future<Output = CallResult<Option<String>>> + Send;

@@ -7,7 +7,7 @@ use crate::http::HttpCall;
 use hyper::Method;
 use hyper::header::{ACCEPT, HeaderValue};
 use loopwright_core::forge::{
-    ChangedFile, CheckRun, CheckState, CommentKind, CommentsOf, ForgePage, ItemQuery, ItemState, PageToken, split_diff,
+    CheckRun, CheckState, CommentKind, CommentsOf, ForgePage, ItemQuery, ItemState, PageToken, PullFile, split_diff,
 };
 use std::fmt::Write as _;
 
@@ -84,7 +84,7 @@ impl Gitea {
     }
 
     /// Gitea's list of files has no patches, and its diff has everything.
-    pub(super) async fn read_changed_files(&self, pull: u64) -> CallResult<Vec<ChangedFile>> {
+    pub(super) async fn read_changed_files(&self, pull: u64) -> CallResult<Vec<PullFile>> {
         let call = HttpCall::new(Method::GET, self.path(&format!("/pulls/{pull}.diff")));
         let answer = self.client.send(call.header(ACCEPT, HeaderValue::from_static("text/plain"))).await?;
         Ok(split_diff(&String::from_utf8_lossy(&answer.body)))

@@ -15,7 +15,7 @@ use crate::api::{
 use crate::base_url::{encode, encode_path};
 use crate::inspect::ForgeFinding;
 use hyper::header::{ACCEPT, HeaderName, HeaderValue};
-use loopwright_core::forge::{ChangedFile, CheckRun, CommentsOf, ForgePage, ItemQuery, PageToken};
+use loopwright_core::forge::{CheckRun, CommentsOf, ForgePage, ItemQuery, PageToken, PullFile};
 
 pub(crate) const WORDS: ForgeWords = ForgeWords {
     name: "GitHub",
@@ -141,7 +141,7 @@ impl ForgeApi for GitHub {
         self.read_checks(commit, branch).await
     }
 
-    async fn changed_files(&self, pull: u64) -> CallResult<Vec<ChangedFile>> {
+    async fn changed_files(&self, pull: u64) -> CallResult<Vec<PullFile>> {
         self.read_changed_files(pull).await
     }
 

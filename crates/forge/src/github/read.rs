@@ -6,9 +6,7 @@ use crate::base_url::{encode, encode_path};
 use crate::http::HttpCall;
 use crate::inspect::ForgeFinding;
 use hyper::Method;
-use loopwright_core::forge::{
-    ChangedFile, CheckRun, CheckState, CommentsOf, ForgePage, ItemQuery, ItemState, PageToken,
-};
+use loopwright_core::forge::{CheckRun, CheckState, CommentsOf, ForgePage, ItemQuery, ItemState, PageToken, PullFile};
 use std::fmt::Write as _;
 
 /// The most bytes of a check's output; the end is kept, because the error is there.
@@ -61,10 +59,10 @@ impl GitHub {
     }
 
     /// GitHub lists at most 3,000 files, 100 a page.
-    pub(super) async fn read_changed_files(&self, pull: u64) -> CallResult<Vec<ChangedFile>> {
+    pub(super) async fn read_changed_files(&self, pull: u64) -> CallResult<Vec<PullFile>> {
         let path = self.path(&format!("/pulls/{pull}/files"));
         let (files, _) = self.client.first_rows::<rows::GitHubFile>(&path, "per_page=100", FILE_PAGES_MAX).await?;
-        Ok(files.into_iter().map(|file| ChangedFile { path: file.filename, patch: file.patch }).collect())
+        Ok(files.into_iter().map(|file| PullFile { path: file.filename, patch: file.patch }).collect())
     }
 
     pub(super) async fn read_checks(&self, commit: &str, branch: Option<&str>) -> CallResult<Vec<CheckRun>> {

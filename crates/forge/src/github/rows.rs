@@ -311,7 +311,7 @@ mod tests {
         let side = |repo| json!({ "ref": "loop/fixer/r1", "sha": "a", "repo": repo });
         let pull = json!({
             "number": 1, "title": "T", "body": marker("fixer", "r1", 1, "c"), "state": "open", "merged_at": null,
-            "user": { "login": "eve" }, "head": side(head_repo), "base": side(json!({ "full_name": "acme/app" })),
+            "user": { "login": "eve", "id": 7 }, "head": side(head_repo), "base": side(json!({ "full_name": "acme/app" })),
             "html_url": "u", "created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z",
         });
         serde_json::from_value::<GitHubPull>(pull).expect("a pull request").row()

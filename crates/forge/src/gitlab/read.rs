@@ -8,8 +8,7 @@ use crate::inspect::ForgeFinding;
 use hyper::Method;
 use hyper::header::{ACCEPT, HeaderValue};
 use loopwright_core::forge::{
-    ChangedFile, CheckRun, CheckState, CommentKind, CommentsOf, ForgeComment, ForgePage, ItemQuery, ItemState,
-    PageToken,
+    CheckRun, CheckState, CommentKind, CommentsOf, ForgeComment, ForgePage, ItemQuery, ItemState, PageToken, PullFile,
 };
 use loopwright_core::outbox::marker_loop;
 use std::fmt::Write as _;
@@ -83,12 +82,12 @@ impl GitLab {
         }
     }
 
-    pub(super) async fn read_changed_files(&self, pull: u64) -> CallResult<Vec<ChangedFile>> {
+    pub(super) async fn read_changed_files(&self, pull: u64) -> CallResult<Vec<PullFile>> {
         let path = format!("{}/diffs", self.item_path(CommentsOf::Pull(pull)));
         let (files, _) = self.client.first_rows::<rows::GitLabDiff>(&path, "per_page=100", FILE_PAGES_MAX).await?;
         let row = |file: rows::GitLabDiff| {
             let patch = Some(file.diff).filter(|diff| !diff.is_empty());
-            ChangedFile { path: file.new_path, patch }
+            PullFile { path: file.new_path, patch }
         };
         Ok(files.into_iter().map(row).collect())
     }

@@ -3,8 +3,8 @@
 use super::SharedForge;
 use crate::api::ForgeApi;
 use loopwright_core::forge::{
-    Answer, CHANGED_FILES_MAX, ChangedFile, CheckQuery, CheckRun, CommentsOf, ForgeComment, ForgePage, Issue,
-    ItemQuery, PageToken, PullRequest, ReadForge,
+    Answer, CHANGED_FILES_MAX, CheckQuery, CheckRun, CommentsOf, ForgeComment, ForgePage, Issue, ItemQuery, PageToken,
+    PullFile, PullRequest, ReadForge,
 };
 
 /// The most commits whose checks one query reads.
@@ -93,7 +93,7 @@ impl<A: ForgeApi> ReadForge for SharedForge<A> {
         })
     }
 
-    fn changed_files(&self, pull: u64) -> Answer<'_, Vec<ChangedFile>> {
+    fn changed_files(&self, pull: u64) -> Answer<'_, Vec<PullFile>> {
         Box::pin(async move {
             match self.api.changed_files(pull).await {
                 Ok(mut files) => {

@@ -105,7 +105,7 @@ fn is_by(event: &WebhookEvent, own: &[String]) -> bool {
     event.actor.as_ref().is_some_and(is_ours)
 }
 
-/// Whether the loop looks after the pull requests of loops. Its probe then finds the items, so that an event cannot name
+/// Whether the loop follows the pull requests of loops. Its probe then finds the items, so that an event cannot name
 /// one.
 fn follows_own(one: &LoopSpec) -> bool {
     matches!(&one.on.probe, Some(ProbeSpec::Ask(ask)) if ask.follow_own)
