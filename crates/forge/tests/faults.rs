@@ -176,6 +176,7 @@ async fn answers_keep_their_meaning(kind: RemoteKind) {
         (ForgeFault::Said(403, "Repository was archived so is read-only."), Kind::Blocked, "unarchive it"),
         (ForgeFault::Said(423, "repo is archived"), Kind::Blocked, "unarchive it"),
         (ForgeFault::Status(403), Kind::Blocked, "lacks a permission"),
+        (ForgeFault::Said(403, "Your account has been blocked."), Kind::Blocked, "lacks a permission"),
         (ForgeFault::Status(422), Kind::Refused, "422"),
     ];
     for (fault, expected, words) in table {

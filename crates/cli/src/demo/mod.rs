@@ -205,18 +205,18 @@ impl DemoRepo {
             write(&shop.repo.join(name), text)?;
         }
         let who = ["-c", "user.name=demo", "-c", "user.email=demo@localhost"];
-        shop.git(cx, &["init", "--quiet", "--initial-branch=main"]).await?;
-        shop.git(cx, &["add", "--all"]).await?;
-        shop.git(cx, &[&who[..], &["commit", "--quiet", "--message", "A shop with a bug"]].concat()).await?;
+        shop.git(&["init", "--quiet", "--initial-branch=main"]).await?;
+        shop.git(&["add", "--all"]).await?;
+        shop.git(&[&who[..], &["commit", "--quiet", "--message", "A shop with a bug"]].concat()).await?;
         Ok(shop)
     }
 
-    async fn git(&self, cx: &CommandContext, words: &[&str]) -> Result<(), CommandError> {
+    async fn git(&self, words: &[&str]) -> Result<(), CommandError> {
         let home = self.folder.join("home");
         fs::create_dir_all(&home).map_err(|error| failed("make", &home, &error))?;
         let mut spawn = SpawnRequest::new("git", &self.repo, TreeCookie::new("lw-demo"));
         spawn.args = words.iter().map(Into::into).collect();
-        spawn.env = base_env(&home, &home, &cx.extra_path(None));
+        spawn.env = base_env(&home, &home, &[]);
         let ended = ProcessRunner::new(Seam::none()).run(spawn, &mut (), &CancelToken::new(), |_| ()).await;
         let ended = ended.map_err(|error| CommandError::failed(error_chain(&error)).hint("the demo needs git"))?;
         match ended.how {

@@ -63,7 +63,7 @@ const DIFF_LINES: usize = 2000;
 /// `None` if the answer is no.
 pub(crate) async fn confirm(mut args: ApproveArgs, cx: &CommandContext) -> Result<Option<ApproveArgs>, CommandError> {
     let store = cx.open_store_read_only().await?;
-    let questions = find_questions(store.as_ref(), args.id.as_deref(), args.all.as_deref()).await?;
+    let questions = find_questions(cx, store.as_ref(), args.id.as_deref(), args.all.as_deref()).await?;
     let mut page = String::new();
     for question in &questions {
         page.push_str(&question_page(cx, store.as_ref(), question).await?);
@@ -76,6 +76,9 @@ pub(crate) async fn confirm(mut args: ApproveArgs, cx: &CommandContext) -> Resul
     if !cx.out.ask(&asked) {
         cx.out.print("nothing was approved; to deny with a reason: loopwright deny ID --why \"…\"");
         return Ok(None);
+    }
+    if let Some(moved) = questions.iter().find(|question| !is_bound(question, &args.candidate)) {
+        return Err(moved_error(moved));
     }
     args.candidate = questions.into_iter().filter_map(|question| question.candidate).collect();
     Ok(Some(args))
@@ -176,7 +179,7 @@ impl InboxAnswers {
         whole_round: bool,
     ) -> Result<Self, CommandError> {
         let store = cx.open_store_read_only().await?;
-        let questions = find_questions(store.as_ref(), id, all).await?;
+        let questions = find_questions(cx, store.as_ref(), id, all).await?;
         let item = match (questions.as_slice(), id) {
             ([only], Some(id)) if only.kind == InboxKind::InDoubt && !whole_round => {
                 Some(doubted_item(store.as_ref(), only, id).await?)
@@ -188,11 +191,18 @@ impl InboxAnswers {
     }
 }
 
-/// The open question of an id, or all candidates of a loop that wait for an approval.
-async fn find_questions(store: &Store, id: Option<&str>, all: Option<&str>) -> Result<Vec<InboxRow>, CommandError> {
+/// The open question of an id, or all candidates of a loop of this repository that wait for an approval.
+async fn find_questions(
+    cx: &CommandContext,
+    store: &Store,
+    id: Option<&str>,
+    all: Option<&str>,
+) -> Result<Vec<InboxRow>, CommandError> {
     let Some(name) = all else { return Ok(vec![find_question(store, id.unwrap_or_default()).await?]) };
+    let repo = cx.repo().await?;
     let mut open = store.inbox(QUESTIONS_MAX).await?;
-    open.retain(|question| question.loop_name == name && question.kind == InboxKind::Approval);
+    let is_asked = |question: &InboxRow| question.loop_name == name && question.kind == InboxKind::Approval;
+    open.retain(|question| question.repo == repo.id && is_asked(question));
     if open.is_empty() {
         return Err(CommandError::refused(format!("no candidate of `{name}` waits")).hint("see `loopwright inbox`"));
     }

@@ -19,6 +19,10 @@ pub(crate) async fn run(args: TakeArgs, cx: &CommandContext) -> VerbResult {
     let store = cx.open_store_read_only().await?;
     let row = find::find_round(store.as_ref(), &args.id).await?;
     let story = RoundRecord::read(store.as_ref(), &row.id).await?;
+    if story.round.facts().started.calibration {
+        let text = format!("round {} tested the checker with a planted bad change, which is not for use", row.id);
+        return Err(CommandError::refused(text));
+    }
     let change = LastSealedChange::last(story.round.facts()).ok_or_else(|| no_change_error(&row.id))?;
     let LastSealedChange { commit, base, .. } = change;
     let git = cx.git();

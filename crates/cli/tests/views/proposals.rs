@@ -84,6 +84,22 @@ fn all_candidates_of_one_loop_are_answered_together_and_those_of_others_stay() {
     assert!(place.run("approve --all other").code(15).stderr().contains("no candidate of `other` waits"));
 }
 
+#[test]
+fn answer_for_all_candidates_is_about_this_repository_only() {
+    let place = Place::new();
+    place.round("fix", 10);
+    let second = place.env.repo("second");
+    for file in ["calc.sh", ".loopwright/loops/fix.md", ".loopwright/fix.script"] {
+        second.write(file, std::fs::read(place.repo.path().join(file)).expect("a file of the first repository"));
+    }
+    second.commit("first");
+    drop(place.env.loopwright_in(second.path(), ["run", "fix"]).code(10));
+    drop(place.env.loopwright_in(second.path(), ["deny", "--all", "fix", "--why", "later"]).success());
+    let left = place.run("inbox --json").success().json();
+    assert_eq!(left["items"].as_array().map(Vec::len), Some(1), "{left}");
+    place.ends("approve --all fix", 0);
+}
+
 /// Runs `approve` on a real terminal and types an answer.
 #[expect(clippy::disallowed_methods, reason = "the test needs a terminal, which `TestEnv` does not give")]
 fn approve_on_a_terminal(place: &Place, round: &str, typed: &str) -> String {

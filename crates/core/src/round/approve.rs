@@ -137,8 +137,8 @@ pub(super) fn on_denied(round: Round, said: &PersonDecision) -> Result<Step, Ste
     Ok(end_waiting(round, verified, RoundOutcome::Rejected, "denied", text))
 }
 
-/// Ends a round that waits for a person. If an item may have been sent before its receiver blocked, a person has to look
-/// at the receiver first.
+/// Ends a round that waits for a person. If an item may have been sent before its receiver blocked, or is in doubt, a person
+/// has to look at the receiver first.
 pub(super) fn end_waiting(
     mut round: Round,
     verified: VerifiedCandidate,
@@ -146,7 +146,7 @@ pub(super) fn end_waiting(
     code: &str,
     text: String,
 ) -> Step {
-    if round.facts.maybe_sent.is_empty() {
+    if round.facts.maybe_sent.is_empty() && round.facts.doubts().next().is_none() {
         return round.end(outcome, Stage::Approve, code, text);
     }
     round.facts.add_reason(Stage::Approve, code, text.clone());

@@ -189,6 +189,9 @@ fn npm(text: &str) -> Result<Vec<ProbeItem>, String> {
     }
     let all: Value = serde_json::from_str(text).map_err(|error| format!("npm printed no JSON: {error}"))?;
     let Some(all) = all.as_object() else { return Err("npm printed no list of packages".to_owned()) };
+    if let Some(code) = all.get("error").and_then(|error| error.get("code")).and_then(Value::as_str) {
+        return Err(format!("npm failed with {code}"));
+    }
     // Sorted by name, so that the order of items does not depend on how the document is stored in memory.
     let all: BTreeMap<&String, &Value> = all.iter().collect();
     let items = all.into_iter().filter_map(|(name, facts)| {

@@ -5,7 +5,7 @@ use super::{Engine, ROWS_MAX};
 use crate::error::EngineError;
 use crate::live_rounds::RoundStarter;
 use crate::proc::CancelToken;
-use crate::round::RoundCaller;
+use crate::round::{RoundCaller, UNDER_WAY};
 use crate::store::{AnswerRow, AnswerState, QuestionRow, RowChange};
 use crate::takeover::RoundBinder;
 use loopwright_core::BoxFuture;
@@ -34,7 +34,9 @@ pub(super) async fn decide(engine: &Engine, rebind: &dyn RoundBinder) -> Result<
         rounds.entry(answer.question.clone()).or_default().push(answer);
     }
     let mut work: Vec<BoxFuture<'_, Result<(), EngineError>>> = Vec::new();
-    for answers in rounds.into_values() {
+    for mut answers in rounds.into_values() {
+        // One denial is enough, so a denial is decided before an approval that was read in the same pass.
+        answers.sort_by_key(|answer| answer.verb != AnswerVerb::Deny);
         work.push(Box::pin(decide_in_order(engine, rebind, answers)));
     }
     join_all(work).await
@@ -129,6 +131,7 @@ async fn weigh(
             }
             Decision::Refused(refusal_text(&refusal))
         }
+        Err(EngineError::Stale(text)) if text.ends_with(UNDER_WAY) => Decision::Later,
         Err(EngineError::Stale(text)) => Decision::Refused(text),
         // The journal has the answer, or the next pass tries again.
         Err(error) if was_counted(engine, &question.round, &said).await? => {
@@ -159,8 +162,10 @@ fn refusal_text(refusal: &Refusal) -> String {
 /// Whether the journal of the round has this answer: a crash, or a failed delivery, came after it.
 async fn was_counted(engine: &Engine, round: &str, said: &PersonDecision) -> Result<bool, EngineError> {
     let events = engine.store.events(round).await?;
-    let is_it = |event: Event| match event {
-        Event::Approved(known) | Event::Denied(known) => known.actor == said.actor && known.at_ms == said.at_ms,
+    let is_it = |event: Event| match (event, &said.why) {
+        (Event::Approved(known), None) | (Event::Denied(known), Some(_)) => {
+            known.actor == said.actor && known.at_ms == said.at_ms
+        }
         _ => false,
     };
     Ok(events.iter().filter_map(|event| serde_json::from_str(&event.body).ok()).any(is_it))

@@ -149,7 +149,7 @@ impl RoundDriver<'_> {
             Action::Send(positions) => return send::send(cx, journal, budget, positions).await,
             Action::Record => record::record(cx, journal.round(), sandbox).await,
             Action::AskHumanGate(proposed) => {
-                Event::Decided { decision: cx.bind.decide(facts.started.spec.level, &proposed) }
+                Event::Decided { decision: cx.bind.decide(recall::level_now(cx, facts).await?, &proposed) }
             }
             Action::Recall => recall::recall(cx, facts).await?,
             Action::Probe => probe::probe(cx, facts, sandbox, budget, self.probe_result.take()).await?,
@@ -221,7 +221,10 @@ pub(crate) fn bounded(text: &str) -> String {
     bounds::text(text)
 }
 
+/// The end of the text of [`busy`]: the state passes, and the caller can try again.
+pub(crate) const UNDER_WAY: &str = "is under way in this process";
+
 /// The error for a second caller on one round.
 pub(crate) fn busy(round: &str) -> EngineError {
-    EngineError::Stale(format!("round `{round}` is under way in this process"))
+    EngineError::Stale(format!("round `{round}` {UNDER_WAY}"))
 }

@@ -6,6 +6,7 @@ use super::{StageError, bounds, memory, money};
 use crate::autonomy;
 use crate::clock;
 use crate::store::{RoundsQuery, SpendScope, WorkItemState};
+use loopwright_core::level::LoopLevel;
 use loopwright_core::round::{Event, MemoryRecalled, RoundFacts};
 
 /// The number of past rounds that the maker sees.
@@ -45,4 +46,14 @@ pub(super) async fn recall(cx: &RoundContext<'_>, facts: &RoundFacts) -> Result<
         accounts,
         memory: memory::select_memories(store.memory(repo, name).await?, cx.started_ms),
     }))
+}
+
+/// The level at which a person's gate decides: evidence that arrived while the round ran or was suspended lowers it.
+pub(super) async fn level_now(cx: &RoundContext<'_>, facts: &RoundFacts) -> Result<LoopLevel, StageError> {
+    let level = facts.started.spec.level;
+    if level != LoopLevel::L3Unattended {
+        return Ok(level);
+    }
+    let ceiling = autonomy::settle_level(cx.engine, &cx.key, level, &facts.started.spec_hash).await;
+    Ok(ceiling.map_err(StageError::Fatal)?.map_or(level, |ceiling| ceiling.level))
 }

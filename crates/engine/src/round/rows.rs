@@ -393,6 +393,16 @@ fn counted(round: &Round, outcome: RoundOutcome, when: &StepTiming) -> StatsChan
     }
 }
 
+/// Whether the change of a round is out, although another item of the round may not be: to do the work again would
+/// propose it twice.
+fn has_sent_change(facts: &RoundFacts) -> bool {
+    let changes = |kind| matches!(kind, ActionKind::PullRequest | ActionKind::Commit);
+    let items = facts.attempt().map(|attempt| attempt.items.as_slice()).unwrap_or_default();
+    let is_change = |position: u32| items.iter().any(|item| item.position == position && changes(item.kind));
+    let is_sent = |result: &DeliveryResult| matches!(result, DeliveryResult::Sent { .. });
+    facts.deliveries.iter().any(|(position, result)| is_sent(result) && is_change(*position))
+}
+
 /// An item is processed on shipped, reported and escalated, and if its change was proposed before; any other end counts
 /// as a failure, and after three a person is asked. Items that shared a round share its end, and each has its own count.
 fn item_row(round: &Round, outcome: RoundOutcome, when: &StepTiming, changes: &mut Vec<RowChange>) {
@@ -402,8 +412,9 @@ fn item_row(round: &Round, outcome: RoundOutcome, when: &StepTiming, changes: &m
         return;
     }
     let is_proposed = facts.reasons.last().is_some_and(|reason| reason.code == ALREADY_PROPOSED);
-    let good =
-        matches!(outcome, RoundOutcome::Shipped | RoundOutcome::Reported | RoundOutcome::Escalated) || is_proposed;
+    let good = matches!(outcome, RoundOutcome::Shipped | RoundOutcome::Reported | RoundOutcome::Escalated)
+        || is_proposed
+        || has_sent_change(facts);
     for item in &facts.items {
         let before = when.failures.get(&item.key).copied().unwrap_or(0);
         let failures = if good { 0 } else { before + 1 };

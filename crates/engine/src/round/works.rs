@@ -24,7 +24,8 @@ pub(super) fn work_rows(
         changes.extend(open.map(|item| work(after, item, decided, WorkFate::Unsent, now_ms)));
     }
     if let (Event::Denied(_), true) = (event, was_waiting) {
-        changes.extend(outward(after).map(|item| work(after, item, WorkDecision::Denied, WorkFate::Unsent, now_ms)));
+        let open = outward(after).filter(|item| result_of(after, item).is_none());
+        changes.extend(open.map(|item| work(after, item, WorkDecision::Denied, WorkFate::Unsent, now_ms)));
     }
     let decided = if after.facts().approvals.is_empty() { WorkDecision::Automatic } else { WorkDecision::Approved };
     let is_sent =

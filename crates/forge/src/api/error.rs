@@ -177,7 +177,7 @@ impl CallContext<'_> {
 }
 
 fn mentions(said: &str, word: &str) -> bool {
-    said.to_lowercase().contains(word)
+    said.to_lowercase().split(|c: char| !c.is_alphanumeric()).any(|part| part == word)
 }
 
 /// Whether a token of GitHub lists its scopes and `repo` or `public_repo` is not among them. GitHub then answers writes

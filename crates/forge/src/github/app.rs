@@ -39,13 +39,14 @@ pub(crate) struct AppTokens {
 }
 
 /// The permissions that deliveries and probes use, with the level.
-const PERMISSIONS: [(&str, &str); 6] = [
+const PERMISSIONS: [(&str, &str); 7] = [
     ("checks", "read"),
     ("contents", "write"),
     ("issues", "write"),
     ("metadata", "read"),
     ("pull_requests", "write"),
     ("statuses", "write"),
+    ("workflows", "write"),
 ];
 
 #[derive(Deserialize)]
