@@ -66,7 +66,7 @@ pub(crate) enum CliVerb {
 
     /// Show all loops and their state
     Status(verbs::status::StatusArgs),
-    /// List the rounds of this repository, newest first; outside a repository, those of all repositories
+    /// List the rounds of this repository, newest first; outside a repository, all rounds
     Rounds(verbs::rounds::RoundsArgs),
     /// Show one round, or a loop with its latest rounds, receipts and memory
     Show(verbs::show::ShowArgs),

@@ -219,7 +219,10 @@ fn the_file_stop_stops_everything_with_and_without_a_daemon() {
     daemon.wait_for("skip      beat stopped");
     std::fs::remove_file(&file).expect("it was there");
     daemon.wait_for("start     beat");
-    std::fs::write(&file, "again\n").expect("it can be written");
+    // Renamed into place: a daemon that reads a file between its creation and its text sees no reason.
+    let written = world.env.root().join("tmp/again");
+    std::fs::write(&written, "again\n").expect("it can be written");
+    std::fs::rename(&written, &file).expect("it can be renamed");
     daemon.wait_for("stopped   everything, by file: again");
     daemon.stop();
     assert_eq!(world.json("thaw")["thawed"], true, "without a daemon");
