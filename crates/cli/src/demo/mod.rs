@@ -27,7 +27,7 @@ use std::sync::Arc;
 const ACTOR: &str = "demo";
 
 pub(crate) async fn run(cx: &CommandContext) -> VerbResult {
-    let shop = DemoRepo::build(cx).await?;
+    let shop = DemoRepo::build().await?;
     let cx = cx.with_repo_and_state(&shop.repo, &shop.state);
     let (reports, story) = run_loops(&cx, &shop).await?;
     let is_as_expected = reports.iter().map(|report| report.outcome).eq(story.outcomes().iter().copied().map(Some));
@@ -198,7 +198,7 @@ struct DemoRepo {
 
 impl DemoRepo {
     /// Creates the folder, the repository and its one commit.
-    async fn build(cx: &CommandContext) -> Result<Self, CommandError> {
+    async fn build() -> Result<Self, CommandError> {
         let folder = new_folder()?;
         let shop = Self { repo: folder.join("shop"), state: folder.join("state"), folder };
         for (name, text) in FILES {
