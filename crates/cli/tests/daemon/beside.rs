@@ -126,11 +126,14 @@ fn a_client_that_is_killed_or_loses_its_terminal_leaves_its_round_to_the_daemon(
     for signal in ["KILL", "HUP"] {
         let mut client = crate::world::Daemon::start(&world, "run slow");
         client.wait_for("here we go");
+        let id = world.json("rounds")["rounds"][0]["round"].as_str().expect("an id").to_owned();
         client.signal(signal);
         client.ended();
         std::fs::write(&go, "").expect("it can be written");
         let ended = || world.json("rounds")["rounds"][0]["outcome"].as_str().map(str::to_owned);
         assert_eq!(wait::value("the round's end", LONG, ended), "reported", "{signal}");
+        // The loop is free when the daemon has noticed the end, which is later than the record of it.
+        daemon.wait_for(&format!("end       slow round {id}"));
         std::fs::remove_file(&go).expect("it was there");
     }
     daemon.stop();
