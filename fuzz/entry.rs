@@ -59,9 +59,13 @@ fn invocation() -> AgentInvocation {
         items: None,
         home: "/h".into(),
         tmp: "/t".into(),
+        phase: None,
+        attack_role: None,
+        plan: None,
         verdict: None,
         model: None,
         tools: Vec::new(),
+        options: Default::default(),
         endpoints: ProviderEndpoints::default(),
         prices: std::sync::Arc::default(),
         limits: AgentLimits {

@@ -2,6 +2,7 @@
 //! limits of the machine and with plain git. All measurements are interleaved in one run. The command prints its
 //! measurements and judges nothing.
 
+mod cycle;
 mod daemon;
 mod facts;
 mod growth;
@@ -24,7 +25,7 @@ use table::{BenchSection, render_section};
 const ROUNDS: usize = 7;
 
 /// The benchmark names, in the order in which they run.
-const NAMES: [&str; 8] = ["start", "overhead", "round", "status", "workspace", "redact", "stream", "daemon"];
+const NAMES: [&str; 9] = ["start", "overhead", "cycle", "round", "status", "workspace", "redact", "stream", "daemon"];
 
 /// The parsed command line.
 pub(crate) struct BenchOptions {
@@ -133,6 +134,11 @@ impl BenchSetup {
             "overhead" => {
                 done(rounds::overhead(self, StorageMedium::Disk)?);
                 done(rounds::overhead(self, StorageMedium::Memory)?);
+            }
+            "cycle" => {
+                done(cycle::attempts(self, StorageMedium::Disk)?);
+                done(cycle::attempts(self, StorageMedium::Memory)?);
+                done(cycle::idle(self)?);
             }
             "round" => {
                 for (files, medium) in

@@ -19,6 +19,8 @@ const GITHUB_DESCRIPTION: &str = "api.github.com.json";
 enum Registry {
     Npm,
     Python,
+    /// Without its dependencies: a package with weights, whose usual program would have to be compiled.
+    PythonAlone,
     Crates,
 }
 
@@ -55,7 +57,12 @@ pub(crate) fn setup() -> Result<(), String> {
 fn pins() -> Result<Vec<ClientPin>, String> {
     let text = std::fs::read_to_string(root().join(PINS)).map_err(|error| format!("read `{PINS}`: {error}"))?;
     let file: Value = serde_json::from_str(&text).map_err(|error| format!("read `{PINS}`: {error}"))?;
-    let sections = [("npm", Registry::Npm), ("python", Registry::Python), ("crates", Registry::Crates)];
+    let sections = [
+        ("npm", Registry::Npm),
+        ("python", Registry::Python),
+        ("python-alone", Registry::PythonAlone),
+        ("crates", Registry::Crates),
+    ];
     let rows = sections.into_iter().flat_map(|(key, registry)| {
         file[key].as_object().into_iter().flatten().map(move |(package, version)| ClientPin {
             registry,
@@ -76,7 +83,7 @@ impl ClientPin {
     fn manifest(&self, folder: &Path) -> PathBuf {
         match self.registry {
             Registry::Npm => folder.join("node_modules").join(&self.package).join("package.json"),
-            Registry::Python => {
+            Registry::Python | Registry::PythonAlone => {
                 let name = self.package.to_lowercase().replace('-', "_");
                 folder.join("python").join(format!("{name}-{}.dist-info/METADATA", self.version))
             }
@@ -92,7 +99,7 @@ impl ClientPin {
                 let manifest: Value = serde_json::from_str(&text).unwrap_or_default();
                 manifest["version"] == self.version.as_str()
             }
-            Registry::Python => text.contains(&format!("\nVersion: {}\n", self.version)),
+            Registry::Python | Registry::PythonAlone => text.contains(&format!("\nVersion: {}\n", self.version)),
             Registry::Crates => text == self.version,
         }
     }
@@ -101,7 +108,7 @@ impl ClientPin {
         make_folder(folder)?;
         match self.registry {
             Registry::Npm => self.install_npm(folder),
-            Registry::Python => self.install_python(&folder.join("python")),
+            Registry::Python | Registry::PythonAlone => self.install_python(&folder.join("python")),
             Registry::Crates => self.copy_crate(&folder.join("crates").join(&self.package)),
         }
     }
@@ -125,6 +132,7 @@ impl ClientPin {
         let mut pip = program("python3");
         pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--upgrade"]);
         pip.arg("--root-user-action=ignore").arg("--target").arg(folder);
+        pip.args((self.registry == Registry::PythonAlone).then_some("--no-deps"));
         pip.arg(format!("{}=={}", self.package, self.version)).env("PATH", TRUSTED_PATH);
         run_command(pip)
     }
@@ -160,7 +168,7 @@ mod tests {
     #[test]
     fn every_version_is_exact() {
         let pins = pins().expect("the file is there");
-        assert_eq!(pins.len(), 8);
+        assert_eq!(pins.len(), 14);
         for pin in pins {
             assert!(pin.version.split('.').all(|part| part.parse::<u64>().is_ok()), "{pin:?}");
         }
@@ -168,13 +176,14 @@ mod tests {
 
     #[test]
     fn only_the_pinned_version_counts_as_installed() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
         let rows = [
             (Registry::Npm, "{\"version\":\"1.2.3\"}"),
             (Registry::Python, "Name: a-b\nVersion: 1.2.3\nx"),
+            (Registry::PythonAlone, "Name: a-b\nVersion: 1.2.3\nx"),
             (Registry::Crates, "1.2.3"),
         ];
         for (registry, text) in rows {
+            let folder = tempfile::tempdir().expect("a temporary folder");
             let pin = ClientPin { registry, package: "A-b".to_owned(), version: "1.2.3".to_owned() };
             assert!(!pin.is_in(folder.path()), "{registry:?}");
             let file = pin.manifest(folder.path());

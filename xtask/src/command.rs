@@ -8,6 +8,15 @@ use std::process::{Command, Stdio};
 /// Prefixes of variables that belong to the outer `cargo run` or to the developer's shell and would change what tests see.
 const SCRUBBED: [&str; 6] = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_", "GIT_", "LOOPWRIGHT_"];
 
+/// Names the number of tests that the test runner starts at a time.
+pub(crate) const THREADS_VARIABLE: &str = "NEXTEST_TEST_THREADS";
+
+/// Two tests for each core. Most tests wait for processes, deadlines and the disk for more than half of their time, so
+/// that one test for each core leaves the cores idle.
+pub(crate) fn test_threads() -> String {
+    (2 * std::thread::available_parallelism().map_or(1, usize::from)).to_string()
+}
+
 /// The workspace's root folder.
 pub(crate) fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -85,4 +94,15 @@ fn show(command: &Command) -> String {
     let name = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
     let words = std::iter::once(name).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+/// Builds the program with the hostile verbs and returns its path. With the whole workspace, cargo chooses the features of
+/// the test command, and builds nothing that the tests have built.
+pub(crate) fn build_hostile_program(profile: &str) -> Result<PathBuf, String> {
+    let mut build = cargo();
+    build.args(["build", "--quiet", "--workspace", "--bin", "loopwright", "--features", "loopwright-cli/hostile"]);
+    build.args(["--profile", profile]);
+    run(build)?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    Ok(target.join(if profile == "dev" { "debug" } else { profile }).join("loopwright"))
 }

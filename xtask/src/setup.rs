@@ -19,13 +19,19 @@ struct Component {
     version: fn() -> Option<String>,
 }
 
-const COMPONENTS: [Component; 6] = [
+const COMPONENTS: [Component; 11] = [
     Component { package: "git", version: || version_of("git") },
+    Component { package: "git-lfs", version: || version_of("git-lfs") },
     Component { package: "postgresql", version: postgres_version },
     Component { package: "python3", version: || version_of("python3") },
     Component { package: "python3-pytest", version: pytest_version },
     Component { package: "python3-pip", version: pip_version },
     Component { package: "nodejs", version: || version_of("node") },
+    Component { package: "gnupg", version: || version_of("gpg") },
+    Component { package: "openssh-client", version: ssh_version },
+    Component { package: "chromium", version: || version_of("chromium") },
+    // Has `promtool`, which reads our metrics as the server does.
+    Component { package: "prometheus", version: || version_of("promtool") },
 ];
 
 pub(crate) fn run() -> Result<(), String> {
@@ -54,6 +60,15 @@ fn pip_version() -> Option<String> {
     let mut command = program("python3");
     command.args(["-m", "pip", "--version"]).env("PATH", TRUSTED_PATH);
     first_output_line(command)
+}
+
+/// OpenSSH, whose `ssh-keygen` makes and checks signatures of commits. Only `ssh` names its version, on standard error.
+fn ssh_version() -> Option<String> {
+    let keygen = TRUSTED_PATH.split(':').any(|folder| Path::new(folder).join("ssh-keygen").is_file());
+    let mut command = program("ssh");
+    command.arg("-V").env("PATH", TRUSTED_PATH);
+    let output = command.output().ok().filter(|output| keygen && output.status.success())?;
+    String::from_utf8_lossy(&output.stderr).lines().next().map(str::to_owned)
 }
 
 pub(crate) fn report(name: &str, word: &str, version: &str) {

@@ -1,10 +1,16 @@
-//! `cargo xtask soak [--kills N] [--rounds N] [--seed S]`: kills the real program at random moments and checks the
-//! promises: every round ends, nothing ships twice, no process is left, the chain is complete. First it kills `run` the
-//! given number of times, then the daemon through the given number of rounds of many loops.
+//! `cargo xtask soak [--kills N] [--killed-rounds N] [--rounds N] [--store ADDRESS] [--profile NAME] [--seed S]`: kills the
+//! real program at random moments and checks the promises: every round ends, nothing ships twice, no process is left, the
+//! chain is complete. First it kills `run` the given number of times, then the daemon through the given number of rounds of
+//! many loops. At last a daemon without kills runs many rounds, and the last ones may not cost more than the first ones.
+//! `--store` is an empty PostgreSQL database. `soak deliveries` sends items to a forge whose calls fail at random.
 
 mod daemon;
+mod deliveries;
+mod growth;
 
-use crate::command::{self, cargo};
+pub(crate) use deliveries::DeliverySoak;
+
+use crate::command;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -35,7 +41,9 @@ budget:
 Mend the sum.
 ";
 
+/// Each round proposes another change: a loop whose pull request is open does not propose the same change again.
 const SCRIPT: &str = "@ maker
+run sh -c \"echo $LOOPWRIGHT_ROUND > note\"
 replace sum.sh \"$1 - $2\" \"$1 + $2\"
 usage input=100 output=20
 
@@ -46,42 +54,63 @@ verdict pass correctness=5@sum.sh:2 scope=5@gate:tests tests=4@gate:tests
 /// The parsed command line.
 pub(crate) struct SoakOptions {
     kills: u32,
+    /// Rounds of a daemon that is killed.
+    killed_rounds: usize,
+    /// Rounds without kills, to see what grows.
     rounds: usize,
     seed: u64,
+    store: Option<String>,
+    profile: String,
 }
 
+/// The program under test, and the database that it uses.
+struct SoakProgram {
+    binary: PathBuf,
+    store: Option<String>,
+}
+
+const USAGE: &str = "soak takes --kills N, --killed-rounds N, --rounds N, --store ADDRESS, --profile NAME and --seed S";
+
 impl SoakOptions {
-    /// Parses `--kills N`, `--rounds N` and `--seed S`.
+    /// Parses the words after `soak`.
     pub(crate) fn parse(words: &[&str]) -> Result<Self, String> {
-        let mut soak = Self { kills: 200, rounds: 1_000, seed: std::process::id().into() };
-        let mut words = words.iter();
-        while let Some(word) = words.next() {
-            let number = words.next().and_then(|text| text.parse::<u64>().ok());
-            match (*word, number) {
-                ("--kills", Some(number)) => soak.kills = u32::try_from(number).map_err(|_| "too many kills")?,
-                ("--rounds", Some(number)) => soak.rounds = usize::try_from(number).map_err(|_| "too many rounds")?,
-                ("--seed", Some(number)) => soak.seed = number,
-                _ => return Err(format!("soak takes --kills N, --rounds N and --seed S, not `{word}`")),
+        let (store, profile) = (None, "dev".to_owned());
+        let mut soak =
+            Self { kills: 200, killed_rounds: 1_000, rounds: 0, seed: std::process::id().into(), store, profile };
+        for pair in words.chunks(2) {
+            let &[word, value] = pair else { return Err(format!("{USAGE}, and `{}` has no value", pair[0])) };
+            let number = || value.parse::<u64>().map_err(|_| format!("{word}: `{value}` is not a number"));
+            let rounds = || Ok::<_, String>(usize::try_from(number()?).unwrap_or(usize::MAX));
+            match word {
+                "--kills" => soak.kills = u32::try_from(number()?).map_err(|_| "too many kills")?,
+                "--killed-rounds" => soak.killed_rounds = rounds()?,
+                "--rounds" => soak.rounds = rounds()?,
+                "--seed" => soak.seed = number()?,
+                "--store" => soak.store = Some(value.to_owned()),
+                "--profile" => soak.profile = value.to_owned(),
+                _ => return Err(format!("{USAGE}, not `{word}`")),
             }
         }
         Ok(soak)
     }
 
     pub(crate) fn run(&self) -> Result<(), String> {
-        let mut build = cargo();
-        build.args(["build", "--quiet", "-p", "loopwright-cli", "--features", "hostile"]);
-        command::run(build)?;
+        let binary = command::build_hostile_program(&self.profile)?;
+        let program = SoakProgram { binary, store: self.store.clone() };
         if self.kills > 0 {
-            self.kill_runs()?;
+            self.kill_runs(&program)?;
+        }
+        if self.killed_rounds > 0 {
+            daemon::run(self.killed_rounds, self.seed, &program)?;
         }
         if self.rounds > 0 {
-            daemon::run(self.rounds, self.seed)?;
+            growth::run(self.rounds, &program)?;
         }
         Ok(())
     }
 
-    fn kill_runs(&self) -> Result<(), String> {
-        let world = SoakRepo::new()?;
+    fn kill_runs(&self, program: &SoakProgram) -> Result<(), String> {
+        let world = SoakRepo::new(program)?;
         println!("soak: {} kills, seed {}", self.kills, self.seed);
         let begun = Instant::now();
         let (runs, whole) = self.strike(&world)?;
@@ -147,23 +176,27 @@ fn killed(mut child: Child, delay: Duration) -> bool {
 struct SoakRepo {
     root: tempfile::TempDir,
     binary: PathBuf,
+    store: Option<String>,
 }
 
+/// The most rounds that the program lists at once.
+const LISTED_MAX: usize = 10_000;
+
 impl SoakRepo {
-    fn new() -> Result<Self, String> {
+    fn new(program: &SoakProgram) -> Result<Self, String> {
         let files = [
             ("sum.sh", "#!/bin/sh\necho $(($1 - $2))\n"),
             ("tests/run.sh", "test \"$(sh sum.sh 2 3)\" = 5 && echo 'ok 1 - adds'\n"),
             (".loopwright/loops/mend.md", LOOP),
             (".loopwright/mend.script", SCRIPT),
         ];
-        Self::with(&files.map(|(name, text)| (name.to_owned(), text.to_owned())))
+        Self::with(program, &files.map(|(name, text)| (name.to_owned(), text.to_owned())))
     }
 
     /// A repository with these files in its first commit.
-    fn with(files: &[(String, String)]) -> Result<Self, String> {
+    fn with(program: &SoakProgram, files: &[(String, String)]) -> Result<Self, String> {
         let root = tempfile::tempdir().map_err(|error| error.to_string())?;
-        let world = Self { root, binary: command::root().join("target/debug/loopwright") };
+        let world = Self { root, binary: program.binary.clone(), store: program.store.clone() };
         let repo = world.repo();
         for (name, text) in files {
             let path = repo.join(name);
@@ -193,6 +226,7 @@ impl SoakRepo {
         command.args(words).current_dir(self.repo()).env_clear();
         command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("HOME", self.root.path());
         command.env("LOOPWRIGHT_STATE_DIR", self.state());
+        command.envs(self.store.iter().map(|store| ("LOOPWRIGHT_STORE", store)));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
@@ -205,13 +239,26 @@ impl SoakRepo {
         serde_json::from_slice(&output.stdout).map_err(|error| format!("loopwright {words:?}: {error}"))
     }
 
+    /// All rounds of these loops.
+    fn rounds(&self, loops: impl IntoIterator<Item = String>) -> Result<Vec<Value>, String> {
+        let mut all = Vec::new();
+        for name in loops {
+            let document = self.json(&["rounds", &name, "--limit", &LISTED_MAX.to_string(), "--json"])?;
+            let rounds = document["rounds"].as_array().ok_or("`rounds` has no list")?;
+            if rounds.len() >= LISTED_MAX {
+                return Err(format!("{name} has more rounds than `rounds` lists: use more loops"));
+            }
+            all.extend_from_slice(rounds);
+        }
+        Ok(all)
+    }
+
     /// Checks every promise that is visible from outside; returns the rounds by outcome.
     fn examine(&self) -> Result<BTreeMap<String, usize>, String> {
         self.json(&["verify", "--json"])?;
-        let document = self.json(&["rounds", "--limit", "10000", "--json"])?;
-        let rounds = document["rounds"].as_array().ok_or("`rounds` has no list")?;
+        let rounds = self.rounds(["mend".to_owned()])?;
         let mut tally = BTreeMap::new();
-        for round in rounds {
+        for round in &rounds {
             let outcome = round["outcome"].as_str().ok_or_else(|| format!("a round has not ended: {round}"))?;
             *tally.entry(outcome.to_owned()).or_insert(0) += 1;
         }
@@ -223,7 +270,7 @@ impl SoakRepo {
         if pulls != shipped {
             return Err(format!("{pulls} pull requests are visible, {shipped} rounds shipped"));
         }
-        let left = survivors(rounds);
+        let left = survivors(&rounds);
         if !left.is_empty() {
             return Err(format!("processes are left: {left:?}"));
         }

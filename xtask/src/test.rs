@@ -1,6 +1,6 @@
 //! `cargo xtask test [FILTER]`: every check of the workspace in one go, ending in one line of counts.
 
-use crate::command::{cargo, run as run_command, run_watched};
+use crate::command::{THREADS_VARIABLE, cargo, run as run_command, run_watched, test_threads};
 use crate::summary::{self, TestCounts};
 use crate::{hostile, setup, sim, soak, tidy, trust};
 use std::path::Path;
@@ -8,6 +8,9 @@ use std::time::Instant;
 
 /// The most tests that may skip themselves because this host cannot run them. The number may only fall.
 const SKIPS_ALLOWED: u64 = 0;
+
+/// The feature that every build of the test command has: the hostile verbs of the scripted agent.
+const HOSTILE: &str = "loopwright-cli/hostile";
 
 /// Names the file to which tests append their skips: the test runner hides the output of passing tests.
 const SKIPS_VARIABLE: &str = "LOOPWRIGHT_TEST_SKIPS";
@@ -43,7 +46,18 @@ const STEPS: &[Step] = &[
         name: "lints",
         when: When::Whole,
         work: Work::Cargo {
-            words: &["clippy", "--workspace", "--all-targets", "--keep-going", "--", "-D", "warnings"],
+            // The features are those of the tests, so that the lints read the code that runs.
+            words: &[
+                "clippy",
+                "--workspace",
+                "--all-targets",
+                "--features",
+                HOSTILE,
+                "--keep-going",
+                "--",
+                "-D",
+                "warnings",
+            ],
             env: &[],
         },
     },
@@ -53,19 +67,18 @@ const STEPS: &[Step] = &[
         work: Work::Cargo { words: &["doc", "--workspace", "--no-deps"], env: &[("RUSTDOCFLAGS", "-D warnings")] },
     },
     Step { name: "tidy", when: When::Whole, work: Work::Inside(|| tidy::run(tidy::LengthRatchet::Keep)) },
+    // One build for this step and the next ones: with other features or other packages, cargo would build the program
+    // and everything below it again.
     Step {
         name: "build",
         when: When::Always,
-        work: Work::Cargo {
-            words: &["build", "--workspace", "--bins", "--features", "loopwright-cli/hostile"],
-            env: &[],
-        },
+        work: Work::Cargo { words: &["nextest", "run", "--no-run", "--workspace", "--features", HOSTILE], env: &[] },
     },
     Step {
         name: "tests",
         when: When::Always,
         work: Work::Counted {
-            words: &["nextest", "run", "--workspace"],
+            words: &["nextest", "run", "--workspace", "--features", HOSTILE],
             // The next step runs these, as root and as an ordinary user.
             whole: &["-E", "not binary(hostile)"],
             see: summary::add_nextest_line,
@@ -77,14 +90,16 @@ const STEPS: &[Step] = &[
         name: "soak",
         when: When::Whole,
         work: Work::Inside(|| {
-            soak::SoakOptions::parse(&["--kills", "25", "--rounds", "40"]).and_then(|soak| soak.run())
+            soak::SoakOptions::parse(&["--kills", "25", "--killed-rounds", "40"]).and_then(|soak| soak.run())
         }),
     },
-    // Every class of makers once, and some twice; `cargo xtask trust` runs all combinations.
+    // A sample of the classes of makers, in loops with held-out cases; `cargo xtask trust` runs all combinations.
     Step {
         name: "trust",
         when: When::Whole,
-        work: Work::Inside(|| trust::TrustOptions::parse(&["--sample", "120"]).and_then(|trust| trust.run())),
+        work: Work::Inside(|| {
+            trust::TrustOptions::parse(&["--sample", "120", "--mode", "heldout"]).and_then(|trust| trust.run())
+        }),
     },
     Step {
         name: "documentation's examples",
@@ -148,6 +163,9 @@ fn perform(work: &Work, filter: &[&str], skips: &Path) -> (TestCounts, Result<()
             // A snapshot that differs is a failure here and creates no new file beside the old one.
             command.args(*words).args(if filter.is_empty() { *whole } else { filter });
             command.env(SKIPS_VARIABLE, skips).env("INSTA_UPDATE", "no");
+            if words.first() == Some(&"nextest") {
+                command.env(THREADS_VARIABLE, test_threads());
+            }
             let ended = run_watched(command, &mut |line| see(&mut counts, line));
             if !(filter.is_empty() && whole.is_empty()) {
                 // Tests outside the filter were not requested; only tests that skip themselves count.

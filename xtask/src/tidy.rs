@@ -3,6 +3,7 @@
 mod dependencies;
 mod documents;
 mod length;
+pub(crate) mod links;
 mod names;
 mod ratchet;
 mod source;
@@ -37,6 +38,7 @@ pub(crate) fn run(ratchet: LengthRatchet) -> Result<(), String> {
     findings.extend(dependencies::check(&root)?);
     findings.extend(words::check(&root, &sources)?);
     findings.extend(documents::check(&root));
+    findings.extend(links::check(&root)?);
     length::print_longest(&sources);
     findings.extend(length::check(&root, &sources, ratchet)?);
     weight::print(&sources);

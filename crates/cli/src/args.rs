@@ -1,6 +1,7 @@
 //! The command line as typed: verbs and flags, without any decision. A verb's own arguments are beside its code.
 
-use crate::{dev, verbs};
+use crate::web::access::AccessRole;
+use crate::{demo, dev, verbs};
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -41,10 +42,10 @@ pub(crate) struct GlobalFlags {
 /// The commands, in the order of the groups of the help page.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CliVerb {
-    /// Run three example loops in a temporary repository: needs no key, network or configuration
-    Demo,
-    /// Create `.loopwright/` with one example loop that fits the repository
-    Init,
+    /// Run example loops in a temporary repository: needs no key, network or configuration
+    Demo(demo::DemoArgs),
+    /// Create `.loopwright/` with loops that fit the repository, and run their gates once
+    Init(verbs::init::InitArgs),
     /// List the loops that Loopwright ships, or show one of them
     Patterns(verbs::patterns::PatternsArgs),
     /// Write a shipped loop into `.loopwright/loops/`, adapted to the repository
@@ -55,10 +56,36 @@ pub(crate) enum CliVerb {
     Check(verbs::check::CheckArgs),
     /// Run one round of a loop now
     Run(verbs::run::RunArgs),
+    /// Decide which mode a task has and where it runs, and print the commands for it
+    Route(verbs::route::RouteArgs),
+    /// Write, check, run and export the contract of a goal
+    Goal(verbs::goal::GoalArgs),
+    /// List the dynamic workflows of this repository, show one with its items, or end one
+    Workflow(verbs::workflow::WorkflowArgs),
+    /// Register tasks, claim and finish them, and keep them as a Markdown list
+    Tasks(verbs::tasks::TasksArgs),
+    /// Follow a running round until it ends or waits
+    Attach(verbs::attach::AttachArgs),
+    /// Add words for the next agent of a running round
+    Steer(verbs::steer::SteerArgs),
+    /// Print the report over the rounds since yesterday: decisions, evidence, scores, costs
+    Digest(verbs::digest::DigestArgs),
+    /// List the notifications that were sent, wait or failed; test a route
+    Notifications(verbs::notifications::NotificationsArgs),
+    /// Copy the repository's skills, agents and workflows to the global places of agents
+    Sync(verbs::sync::SyncArgs),
     /// Run the daemon, which starts loops when they are due
     Up(verbs::up::UpArgs),
-    /// Stop the daemon, cancel one of its rounds, or stop everything until `thaw`
+    /// Stop the daemon, cancel a round, or stop everything until `thaw`
     Stop(verbs::stop::StopArgs),
+    /// Watch loops, rounds and questions in the terminal, and answer there
+    Top,
+    /// Print a link that opens the dashboard of the daemon in a browser
+    Web,
+    /// Create, list and revoke the tokens of the HTTP API
+    Token(verbs::token::TokenArgs),
+    /// Serve the tools of the Model Context Protocol to one client, on standard input and output
+    Mcp(verbs::mcp::McpArgs),
     /// Let systemd or launchd start the daemon when you log in
     Service(verbs::service::ServiceArgs),
     /// Check this machine: print what is installed, what is missing and how to fix it
@@ -80,17 +107,23 @@ pub(crate) enum CliVerb {
     Why(verbs::show::WhyArgs),
     /// Sum up costs by loop, role, model, day, item or agent
     Costs(verbs::costs::CostsArgs),
+    /// Print the prices of models, where they come from, and how to override them
+    Prices(verbs::prices::PricesArgs),
 
     /// List everything that waits for a person
-    Inbox,
+    Inbox(verbs::inbox::InboxArgs),
     /// Approve a waiting candidate, or confirm that an item in doubt arrived
     Approve(verbs::approve::ApproveArgs),
     /// Deny a waiting candidate, or state that an item in doubt did not arrive
     Deny(verbs::approve::DenyArgs),
+    /// Give a waiting candidate more time before its question expires
+    Hold(verbs::approve::HoldArgs),
     /// Show the changes that no person has read, and record that you read them
     Review(verbs::review::ReviewArgs),
     /// Show the evidence for a higher level of a loop, and record your decision
     Promote(verbs::promote::PromoteArgs),
+    /// Lower the level of a loop from its next round on
+    Demote(verbs::demote::DemoteArgs),
     /// Put the candidate of a round on a new branch of your repository
     Take(verbs::take::TakeArgs),
     /// Resume a suspended round; after any other outcome, start a new round for the same item
@@ -102,9 +135,9 @@ pub(crate) enum CliVerb {
     Schedule(verbs::schedule::ScheduleArgs),
     /// Simulate the coming days: which rounds start, which are skipped and why, and their costs
     Simulate(verbs::simulate::SimulateArgs),
-    /// Pause a loop: it does not start on its own until `resume`
+    /// Pause a loop until `resume`, or a running round before its next agent
     Pause(verbs::pause::PauseArgs),
-    /// End the pause of a loop, or its wait after a failure: it starts on its own again
+    /// End the pause of a loop or of a round, or the wait of a loop after a failure
     Resume(verbs::pause::ResumeArgs),
     /// Let loops start again after `stop --all`
     Thaw,
@@ -127,6 +160,8 @@ pub(crate) enum CliVerb {
     Gc(verbs::gc::GcArgs),
     /// Forget the items and the memory of a loop, so that it starts over
     Forget(verbs::forget::ForgetArgs),
+    /// Give a loop another name; it keeps its history, its pause, its items and its memory
+    Rename(verbs::rename::RenameArgs),
 
     /// Print the effective configuration and the source of each value
     Config,
@@ -138,16 +173,25 @@ pub(crate) enum CliVerb {
     Dev(dev::DevArgs),
     /// Print a completion script for a shell
     Completions(verbs::completions::CompletionsArgs),
+    /// Write the man pages into a folder
+    Manual(verbs::completions::ManualArgs),
 }
 
 /// The groups of the help page. A test compares them with the commands, so that none is forgotten.
-const GROUPS: [(&str, &[&str]); 6] = [
-    ("Start", &["demo", "init", "patterns", "new", "import", "check", "run", "up", "stop", "service", "doctor"]),
-    ("See", &["status", "rounds", "show", "diff", "report", "logs", "why", "costs"]),
-    ("Decide", &["inbox", "approve", "deny", "review", "promote", "take", "retry", "budget"]),
+const GROUPS: [(&str, &[&str]); 7] = [
+    (
+        "Start",
+        &[
+            "demo", "init", "patterns", "new", "import", "check", "run", "up", "top", "web", "token", "mcp", "stop",
+            "service", "doctor",
+        ],
+    ),
+    ("Goals", &["route", "goal", "workflow", "tasks", "attach", "steer", "digest", "sync"]),
+    ("See", &["status", "rounds", "show", "diff", "report", "logs", "why", "costs", "prices", "notifications"]),
+    ("Decide", &["inbox", "approve", "deny", "hold", "review", "promote", "demote", "take", "retry", "budget"]),
     ("Time", &["schedule", "simulate", "pause", "resume", "thaw", "tick", "hooks"]),
-    ("Trust", &["verify", "gates", "calibrate", "backup", "restore", "gc", "forget"]),
-    ("Develop", &["config", "schema", "prompts", "dev", "completions"]),
+    ("Trust", &["verify", "gates", "calibrate", "backup", "restore", "gc", "forget", "rename"]),
+    ("Develop", &["config", "schema", "prompts", "dev", "completions", "manual"]),
 ];
 
 impl Cli {
@@ -177,14 +221,39 @@ impl CliVerb {
     /// Whether it must own the store, so that a daemon that owns the store has to perform it.
     pub(crate) fn needs_store_owner(&self) -> bool {
         match self {
-            Self::Run(_) | Self::Approve(_) | Self::Deny(_) | Self::Gc(_) | Self::Retry(_) | Self::Gates(_) => true,
-            Self::Calibrate(_) => true,
+            Self::Run(args) => !args.starts_another_process(),
+            Self::Goal(args) => args.needs_store_owner(),
+            Self::Workflow(args) => args.needs_store_owner(),
+            Self::Approve(_) | Self::Deny(_) | Self::Hold(_) | Self::Gc(_) | Self::Retry(_) | Self::Gates(_) => true,
+            Self::Calibrate(_) | Self::Demote(_) => true,
             Self::Promote(args) => args.yes,
             Self::Review(args) => args.yes,
-            Self::Thaw | Self::Pause(_) | Self::Resume(_) | Self::Forget(_) => true,
+            Self::Web | Self::Thaw | Self::Pause(_) | Self::Resume(_) | Self::Forget(_) | Self::Rename(_) => true,
             Self::Budget(args) => args.needs_store_owner(),
             Self::Import(args) => args.needs_store_owner(),
             Self::Stop(args) => args.needs_store_owner(),
+            _ => false,
+        }
+    }
+
+    /// The role that a token needs for it. An unlisted verb needs the highest role.
+    pub(crate) fn token_role(&self) -> AccessRole {
+        match self {
+            Self::Status(_) | Self::Rounds(_) | Self::Show(_) | Self::Diff(_) | Self::Report(_) => AccessRole::View,
+            Self::Logs(_) | Self::Why(_) | Self::Costs(_) | Self::Prices(_) | Self::Inbox(_) => AccessRole::View,
+            Self::Budget(args) if !args.needs_store_owner() => AccessRole::View,
+            Self::Notifications(args) if args.is_list() => AccessRole::View,
+            Self::Run(_) | Self::Stop(_) | Self::Thaw | Self::Pause(_) | Self::Resume(_) => AccessRole::Operate,
+            Self::Retry(_) | Self::Steer(_) | Self::Notifications(_) => AccessRole::Operate,
+            _ => AccessRole::Approve,
+        }
+    }
+
+    /// Whether this process was started by `--detach`.
+    pub(crate) fn is_detached(&self) -> bool {
+        match self {
+            Self::Run(args) => args.is_detached(),
+            Self::Goal(args) => args.is_detached(),
             _ => false,
         }
     }
@@ -204,6 +273,6 @@ mod tests {
         assert_eq!(listed, verbs);
         let help = grouped(cli).render_help().to_string();
         assert!(help.lines().all(|line| line.chars().count() <= 110), "{help}");
-        assert!(help.contains("\nDecide:\n  inbox        List everything that waits for a person\n"), "{help}");
+        assert!(help.contains("\nDecide:\n  inbox          List everything that waits for a person\n"), "{help}");
     }
 }

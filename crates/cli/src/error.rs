@@ -175,8 +175,15 @@ impl From<StoreError> for CommandError {
             }
             StoreErrorKind::Missing => Self::unknown("nothing has run here yet: there is no store")
                 .hint("start a loop with `loopwright run LOOP`, or see `loopwright demo`"),
-            StoreErrorKind::Io(_) | StoreErrorKind::Unsuitable(_) => Self::failed(error.to_string())
+            full if full.is_disk_full() => Self::failed(error.to_string())
+                .hint("free space on that disk, or use a state on another one with --state DIR; `loopwright gc` deletes old data")
+                .hint("nothing that was recorded is lost: an unfinished round continues at the next start"),
+            closed if closed.is_unwritable() => Self::failed(error.to_string())
+                .hint("make that folder writable for you, or name another state with --state DIR or LOOPWRIGHT_STATE_DIR"),
+            StoreErrorKind::Io(_) | StoreErrorKind::Away(_) | StoreErrorKind::Unsuitable(_) => Self::failed(error.to_string())
                 .hint("see `loopwright doctor`; an unfinished round continues at the next start"),
+            StoreErrorKind::Newer { .. } => Self::failed(error.to_string())
+                .hint("install the newer build again, or use another state with --state DIR; docs/install.md"),
             _ => Self::failed(error.to_string()),
         }
     }
@@ -201,6 +208,8 @@ impl From<EngineError> for CommandError {
             EngineError::Stale(_) => Self::refused(error.to_string()).hint("see `loopwright inbox`"),
             EngineError::TooManyOpen { .. } => Self::refused(error.to_string())
                 .hint("merge or close one of them, or raise `open_max` in the loop file"),
+            EngineError::Place(_) => Self::failed(error_chain(&error))
+                .hint("name a folder that you can write to: --state DIR, or LOOPWRIGHT_STATE_DIR"),
             EngineError::Busy { .. } => Self::failed(error.to_string()).hint("see `loopwright status`"),
             _ => Self::failed(error_chain(&error)),
         }

@@ -5,16 +5,26 @@ mod context;
 mod control;
 mod daemon;
 mod demo;
+mod detached;
 mod dev;
 mod dry_run;
 mod error;
+mod locked_file;
+mod mcp;
+mod notify;
 mod output;
 mod panic;
 mod progress;
+#[cfg(test)]
+mod reference;
 mod round_summary;
 mod signals;
+mod telemetry;
+mod tui;
+mod upkeep;
 mod verbs;
 mod view;
+mod web;
 
 use args::{Cli, GlobalFlags};
 use clap::error::ErrorKind;
@@ -30,6 +40,8 @@ fn main() -> ExitCode {
     let exit = match Cli::parse_grouped() {
         Ok(cli) => {
             let cx = CommandContext::new(env, cli.flags);
+            cx.prefer_newer_zones();
+            view::time::set_zone(&cx.system_zone());
             cx.out.finish(verbs::run(cli.verb, &cx))
         }
         Err(error) => print_usage_error(&error, env),

@@ -2,6 +2,7 @@
 //! exactly one document. A command that runs in a daemon prints to the process that sent it. Control characters in
 //! foreign text are escaped, so that no text can move the cursor, change colours or pass for a line of ours.
 
+pub(crate) mod browser;
 mod channel;
 mod escape;
 mod pager;
@@ -129,6 +130,11 @@ impl CommandOutput {
         self.is_json
     }
 
+    /// Whether standard output shows colours.
+    pub(crate) fn has_colour(&self) -> bool {
+        self.colour_out
+    }
+
     /// Whether standard output is a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
         self.target.streams().out_is_terminal
@@ -137,6 +143,11 @@ impl CommandOutput {
     /// How many characters a line may have: the width of the terminal, or no limit without one.
     pub(crate) fn width(&self) -> usize {
         self.target.streams().width.map_or(usize::MAX, usize::from)
+    }
+
+    /// Text in lines that fit the terminal.
+    pub(crate) fn wrapped(&self, text: &str) -> String {
+        table::wrap(text, self.width()).join("\n")
     }
 
     /// Whether the output still has a reader.
@@ -193,6 +204,22 @@ impl CommandOutput {
         let mut answer = String::new();
         let read = io::stdin().lock().take(ANSWER_MAX).read_line(&mut answer);
         read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes" | "Yes")
+    }
+
+    /// Replaces the row of the cursor on standard error, without a line end; only for a terminal.
+    pub(crate) fn overwrite_row(&self, text: &str) {
+        // A failure to write to standard error cannot be reported anywhere.
+        let _ = self.target.write(OutputChunk::Err(format!("\r\x1b[K{text}")));
+    }
+
+    /// Asks for a line of text, which is empty if there is no answer.
+    pub(crate) fn ask_line(&self, question: &str) -> String {
+        self.remember_error(self.target.write(OutputChunk::Out(format!("{question} "))));
+        let mut answer = String::new();
+        match io::stdin().lock().take(ANSWER_MAX).read_line(&mut answer) {
+            Ok(_) => answer.trim().to_owned(),
+            Err(_) => String::new(),
+        }
     }
 
     /// Prints a line on standard error.

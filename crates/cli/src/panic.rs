@@ -13,6 +13,7 @@ pub(crate) fn report_and_continue() {
 /// Installs the panic message. Exiting from the hook ends all threads at once; the journal is designed for that.
 pub(crate) fn report_as_bug() {
     std::panic::set_hook(Box::new(|info| {
+        crate::tui::restore_terminal();
         let text =
             format!("error: this is a bug in loopwright: {info}\nhint: please report it with the command you ran\n");
         let _ = std::io::stderr().write_all(text.as_bytes());

@@ -1,9 +1,12 @@
 //! The progress of a round for people, on standard error. Lines of agents are escaped, indented and prefixed, so that
 //! none of them can pass for a line of ours.
 
+mod live_row;
+
 use crate::output::{CommandOutput, TextStyle, safe};
 use crate::signals::CurrentRound;
 use crate::view::time;
+pub(crate) use live_row::LiveRow;
 use loopwright::events::{EventKind, EventSink, LiveEvent};
 use loopwright_core::gate::{GateResult, GateStatus};
 use loopwright_core::level::LoopLevel;
@@ -38,17 +41,20 @@ pub(crate) struct ProgressDisplay {
     out: CommandOutput,
     detail: ProgressDetail,
     running: CurrentRound,
+    row: LiveRow,
 }
 
 impl ProgressDisplay {
     /// A display; with `--json` it prints nothing.
     pub(crate) fn new(out: &CommandOutput, telling: ProgressDetail, running: &CurrentRound) -> Self {
         let detail = if out.is_json() { ProgressDetail::Off } else { telling };
-        Self { out: out.duplicate(), detail, running: Arc::clone(running) }
+        let row = if detail == ProgressDetail::Off { LiveRow::off() } else { LiveRow::new(out) };
+        Self { out: out.duplicate(), detail, running: Arc::clone(running), row }
     }
 
     fn print(&self, least: ProgressDetail, line: impl FnOnce() -> String) {
         if self.detail >= least {
+            self.row.clear();
             self.out.note(&line());
         }
     }
@@ -92,15 +98,25 @@ pub(crate) fn gate_text(gate: &GateResult) -> String {
 impl EventSink for ProgressDisplay {
     fn event(&self, event: &LiveEvent) {
         match &event.kind {
-            EventKind::Stage { stage, text } => self.print(ProgressDetail::Info, || self.stage(stage.word(), text)),
+            EventKind::Stage { stage, text } => {
+                self.row.end();
+                self.print(ProgressDetail::Info, || self.stage(stage.word(), text));
+            }
+            EventKind::ProgramLine { program, line } => self.row.program(program, line),
             EventKind::AgentLine { role, line } => self.print(ProgressDetail::Info, || {
                 self.out.style_note(TextStyle::Dim, &format!("         {} | {}", role.word(), safe(line)))
             }),
-            EventKind::Gate(gate) => self.print(ProgressDetail::Info, || self.gate(gate)),
-            EventKind::Recorded { phase, level, .. } => self.recorded(event, phase, *level),
+            EventKind::Gate(gate) => {
+                self.row.end();
+                self.print(ProgressDetail::Info, || self.gate(gate));
+            }
+            EventKind::Recorded { phase, level, .. } => {
+                self.row.end();
+                self.recorded(event, phase, *level);
+            }
             EventKind::ProviderWait { until_ms, why } => self.print(ProgressDetail::Info, || {
                 let left = time::time_until(*until_ms, time::now_ms());
-                let when = format!("until {} UTC, {left}; Ctrl-C ends the round", time::time_of_day(*until_ms));
+                let when = format!("until {}, {left}; Ctrl-C ends the round", time::time_of_day(*until_ms));
                 self.stage("waits", &format!("{when} ({why})"))
             }),
             _ => {}

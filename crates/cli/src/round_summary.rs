@@ -54,10 +54,16 @@ fn headline(out: &CommandOutput, report: &RoundReport) -> String {
     format!("{} {} ({round})", safe(&report.loop_name), out.style(look, outcome))
 }
 
+/// Whether a person paused the round, and none resumed it since.
+fn is_paused(report: &RoundReport) -> bool {
+    report.reasons.last().is_some_and(|reason| reason.code == "paused")
+}
+
 /// The probable next steps of a person.
 pub(crate) fn next_steps(report: &RoundReport) -> Vec<String> {
     let round = safe(&report.round);
     match report.outcome {
+        Some(RoundOutcome::Escalated) if is_paused(report) => vec![format!("loopwright resume {round}")],
         Some(RoundOutcome::Escalated) => vec![
             format!("loopwright show {round}"),
             format!("loopwright approve {round}, or loopwright deny {round} --why \"…\""),

@@ -2,9 +2,13 @@
 //! work is reverted; debts are shown and paid; planted changes are counted and never leave.
 #![allow(clippy::disallowed_methods, reason = "tests start the real binary and git")]
 
-use loopwright_testkit::{CommandRun, TestEnv, TestRepo};
+use loopwright_testkit::{CommandRun, TestEnv, TestRepo, wait};
 use serde_json::Value;
 use std::path::PathBuf;
+use std::time::Duration;
+
+#[path = "autonomy/fates.rs"]
+mod fates;
 
 struct Stand {
     env: TestEnv,
@@ -197,6 +201,63 @@ fn planted_changes_are_counted_and_nothing_of_them_leaves() {
     let page = stand.json("show one", 0);
     assert_eq!(page["evidence"]["checkers"][0]["caught"], 2, "{page:#}");
     assert_eq!(page["runs"], 0, "a calibration is not a run of the loop");
+}
+
+#[test]
+fn calibration_leaves_the_memory_of_the_loop_as_it_was() {
+    let stand = stand("L2", "allow_paths: [calc.sh]\nattempts: 1");
+    // The maker adds no file that is allowed, so its round fails, and the loop remembers that.
+    stand.json("run one", 11);
+    let before = stand.json("show one", 0);
+    assert_ne!(before["memory"], serde_json::json!([]), "{before:#}");
+    stand.json("calibrate one --n 2", 0);
+    assert_eq!(stand.json("show one", 0)["memory"], before["memory"]);
+}
+
+impl Stand {
+    /// The number of planted changes of the loop after one pass of the scheduler.
+    fn planted_after_tick(&self) -> u64 {
+        drop(self.run(&["tick"], 0));
+        self.json("show one", 0)["evidence"]["checkers"][0]["planted"].as_u64().unwrap_or(0)
+    }
+}
+
+#[test]
+fn cadence_of_calibration_plants_one_change_in_each_span_and_none_while_the_loop_is_paused() {
+    let stand = stand("L2", "allow_paths: [calc.sh]\ncalibrate: 7d");
+    drop(stand.run(&["pause", "one"], 0));
+    assert_eq!(stand.planted_after_tick(), 0, "a paused loop is left out");
+    drop(stand.run(&["resume", "one"], 0));
+    let passes: Vec<u64> = (0..3).map(|_| stand.planted_after_tick()).collect();
+    assert_eq!(passes, [1, 1, 1], "one change in seven days");
+    let rounds = stand.json("rounds", 0);
+    let all = rounds["rounds"].as_array().expect("rounds");
+    assert_eq!((all.len(), &all[0]["outcome"]), (1, &"reported".into()), "{rounds:#}");
+    assert_eq!(stand.json("inbox", 0)["items"], serde_json::json!([]));
+
+    let path = stand.repo.path().join(".loopwright/loops/one.md");
+    let file = std::fs::read_to_string(&path).expect("the file").replace("calibrate: 7d", "calibrate: 1s");
+    std::fs::write(path, file).expect("written");
+    stand.repo.commit("a shorter span");
+    wait::until("the next span begins", Duration::from_secs(60), || stand.planted_after_tick() > 1);
+}
+
+#[test]
+fn demotion_starts_from_the_level_of_the_latest_round() {
+    let gates = "gates:\n  - { name: calc, run: [sh, calc.sh, \"1\"] }";
+    let stand = stand("L3", &format!("allow: [pull-request]\n{gates}"));
+    let shipped = stand.json("run one", 0);
+    let round = shipped["round"].as_str().expect("a round").to_owned();
+    stand.merge(&round);
+    let path = stand.repo.path().join(".loopwright/loops/one.md");
+    let file = std::fs::read_to_string(&path).expect("the file").replace("level: L3", "level: L2");
+    std::fs::write(path, file).expect("written");
+    stand.repo.commit("a person lowers the level");
+    stand.json("run one", 10);
+    stand.repo.git(["revert", "--no-edit", "-m", "1", "HEAD~1"]);
+    drop(stand.run(&["tick"], 0));
+    let status = stand.json("status", 0);
+    assert_eq!(status["loops"][0]["ceiling"]["level"], "L1", "{status:#}");
 }
 
 #[test]

@@ -1,7 +1,11 @@
 //! Budgets as users see them: the messages when a ceiling is reached, raises, and rounds that only report.
 
-use loopwright_testkit::{TestEnv, TestRepo};
+use loopwright_testkit::{TestEnv, TestRepo, wait};
 use serde_json::Value;
+use std::time::Duration;
+
+/// The longest wait; a busy machine is slow.
+const LONG: Duration = Duration::from_secs(60);
 
 struct World {
     env: TestEnv,
@@ -112,4 +116,93 @@ fn a_repository_cannot_make_its_own_rounds_look_cheap() {
     let error = world.json("run look", 2);
     let text = error["error"].to_string();
     assert!(text.contains("`prices`") && text.contains("`budget.fleet`"), "{text}");
+}
+
+/// A loop at L1 whose maker and checker use these many tokens; the checker leaves no verdict.
+fn checked(budget: &str, maker: u32, checker: u32) -> World {
+    let world = world("", &[("look", &format!("level: L1\nbudget: {budget}"), 1)]);
+    let script =
+        format!("@ maker\nstage report.md \"All is well.\"\nusage input={maker}\n\n@ checker\nusage input={checker}\n");
+    world.repo.write(".loopwright/look.script", script);
+    world.repo.commit("another script");
+    world
+}
+
+#[test]
+fn an_attempt_whose_budget_the_checker_used_up_starts_no_second_checker_and_is_over_budget() {
+    let world = checked("{ attempt: { tokens: 1000 } }", 800, 800);
+    let report = world.json("run look", 12);
+    assert_eq!(report["outcome"], "over-budget");
+    says(&report, &["the attempt may cost 1000 tokens; 1600 tokens are spent", "budget raise look --round r"]);
+    let round = report["round"].as_str().expect("an id").to_owned();
+    let again = world.json(&format!("retry {round}"), 12);
+    assert_eq!(again["spend"]["tokens"]["input"], 1_600, "nothing runs before a person raises it: {again}");
+    drop(world.json(&format!("budget raise look --round {round} --tokens 5000"), 0));
+    let failed = world.json(&format!("retry {round}"), 1);
+    assert_eq!(failed["spend"]["tokens"]["input"], 2_400, "the checker has its second try: {failed}");
+}
+
+#[test]
+fn a_checker_that_exceeded_the_budget_of_one_start_is_not_started_again() {
+    let world = checked("{ role: { tokens: 1000 } }", 800, 1_200);
+    let report = world.json("run look", 12);
+    says(&report, &["one start of an agent may cost 1000 tokens; 1200 tokens are spent"]);
+    assert_eq!(report["spend"]["tokens"]["input"], 2_000);
+}
+
+#[test]
+fn tick_resumes_a_round_that_waited_for_the_fleets_day_before_it_starts_another_of_its_loop() {
+    let budget = format!("{ALONE}\non: {{ every: 1s }}\nbudget: {{ round: {{ usd: 0.6 }} }}");
+    let world = world("budget: { fleet: { day: { usd: 1 } } }", &[("look", &budget, 20_000)]);
+    let config = world.repo.path().with_file_name("my-config.yaml");
+    let next = |outcome: &str| {
+        wait::value("a round of a pass", LONG, || {
+            let ticked = world.json("tick", 0);
+            let first = ticked["rounds"][0].clone();
+            first.is_object().then(|| {
+                assert_eq!(first["outcome"], outcome, "{ticked}");
+                first["round"].as_str().expect("an id").to_owned()
+            })
+        })
+    };
+    drop(next("reported"));
+    let waits = next("over-budget");
+    std::fs::write(config, "budget: { fleet: { day: { usd: 10 } } }").expect("the file can be written");
+    assert_eq!(next("reported"), waits);
+}
+
+#[test]
+fn a_budget_that_is_lowered_in_the_middle_of_a_round_holds_for_the_checkers_reservation() {
+    let config = "budget: { fleet: { day: { tokens: 100000 } } }";
+    let budget = "level: L1\nsandbox: off\nbudget: { round: { tokens: 50000 }, day: { tokens: 60000 } }";
+    for (file, before, full) in [
+        ("my-config.yaml", 100_000, "the day of all loops may cost 900 tokens"),
+        ("repo/.loopwright/loops/look.md", 60_000, "the loop's day may cost 20.00 USD and 900 tokens"),
+    ] {
+        let world = world(config, &[("look", budget, 1)]);
+        let lowered = world.repo.path().with_file_name(file);
+        let script = format!(
+            "@ maker\nreplace {} {before} 900\nstage report.md \"All is well.\"\nusage input=800\n\n@ checker\n\
+             verdict pass correctness=5@item:report.md:1 scope=5@item:report.md:1\n",
+            lowered.display()
+        );
+        world.repo.write(".loopwright/look.script", script);
+        world.repo.commit("another script");
+        let report = world.json("run look", 12);
+        assert_eq!(report["outcome"], "over-budget", "{report}");
+        says(&report, &[full, "800 tokens are spent"]);
+    }
+}
+
+#[test]
+fn maker_that_prints_the_same_line_for_ever_ends_long_before_its_wall_time() {
+    let budget = "budget: { round: { wall: 40s, idle: 30s } }";
+    let world = world("", &[("look", &format!("{ALONE}\nsandbox: off\n{budget}"), 1)]);
+    let text = "---\nname: look\nintent: look\nattempts: 1\nlevel: L1\nsandbox: off\ncheck: none\nbudget: { round: { wall: 40s, \
+                idle: 30s } }\nagents: { maker: { use: command, run: [sh, -c, \"while :; do echo thinking; sleep 0.004; done\"] } \
+                }\n---\n# Maker\nLook.\n";
+    world.repo.write(".loopwright/loops/look.md", text).commit("a maker that repeats itself");
+    let report = world.json("run look", 12);
+    says(&report, &["it repeated itself again and again"]);
+    assert_eq!(report["reasons"][0]["code"], "limit", "{report:#}");
 }

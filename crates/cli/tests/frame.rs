@@ -271,12 +271,12 @@ fn init_writes_a_loop_that_checks_and_never_overwrites() {
         &expect![[r#"
             $ loopwright init
             wrote .loopwright/config.yaml
-            wrote .loopwright/loops/first-look.md
             wrote .loopwright/first-look.script
+            wrote .loopwright/loops/first-look.md
             tests not recognised: add a gate to the loop file
             agents none found; the example uses a script, and any command can be an agent
-            next: loopwright check
             next: loopwright run first-look
+            next: loopwright patterns
             [exit 0]
         "#]],
     );

@@ -172,7 +172,7 @@ fn folder_of_the_repository_that_leads_elsewhere_is_refused() {
     let world = World::new();
     std::os::unix::fs::symlink(world.env.home(), world.repo.path().join(".loopwright")).expect("a link");
     let refused = world.import(&["--force"], 2);
-    assert!(refused["error"]["text"].as_str().is_some_and(|text| text.contains("a link or not a folder")), "{refused}");
+    assert!(refused["error"]["text"].as_str().is_some_and(|text| text.contains("is a symbolic link")), "{refused}");
     assert_eq!(files(&world.env.home()), [] as [PathBuf; 0]);
 }
 

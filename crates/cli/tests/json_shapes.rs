@@ -42,7 +42,7 @@ fn words_at(document: &Value, path: &str, words: &str) {
 
 const OUTCOMES: &str = "shipped reported nothing-to-do empty rejected escalated over-budget cannot plateaued refused failed \
                         rate-limited interrupted cancelled";
-const STAGES: &str = "recall probe isolate make seal gate check approve send record";
+const STAGES: &str = "recall probe isolate plan make seal gate prove attack check approve send record";
 
 #[track_caller]
 fn is_a_round(document: &Value) {
@@ -79,10 +79,15 @@ fn rounds_have_the_keys_of_the_contract_wherever_they_are_printed() {
     let approved = world.json(&format!("approve {}", round(&runs[1])), 0);
     let denied = world.json(&format!("deny {} --why no", round(&runs[4])), 0);
     let shown: Vec<_> = runs.iter().map(|run| world.json(&format!("show {}", round(run)), 0)).collect();
-    let again = world.json(&format!("retry {}", round(&runs[1])), 10);
+    // The change of the first one is open on the local forge and is not proposed again.
+    let again = world.json(&format!("retry {}", round(&runs[4])), 10);
     shown.iter().chain([&approved, &denied, &again]).for_each(is_a_round);
     check_shape!("show", shown.iter().chain([&approved, &denied]));
-    assert_eq!(shown[1], approved, "show and approve print the same document");
+    let mut shown = shown[1].clone();
+    for key in ["repo", "status", "phase", "started", "ended", "duration_s", "ceiling", "would_send"] {
+        assert!(shown.as_object_mut().expect("an object").remove(key).is_some(), "show adds {key}");
+    }
+    assert_eq!(shown, approved, "the rest of show is what approve prints");
     assert_eq!((&denied["outcome"], &denied["exit"]), (&"rejected".into(), &11.into()));
 }
 
@@ -102,6 +107,9 @@ fn documents_about_autonomy_have_documented_shapes() {
     check_shape!("review", [&unread, &read, &world.json("review fix --yes", 0)]);
     check_shape!("review-intent", [&world.json("review fix --intent", 0)]);
     check_shape!("calibrate", [&world.json("calibrate fix", 0)]);
+    let lowered = world.json("demote fix --why flaky", 0);
+    assert_eq!((&lowered["from"], &lowered["to"]), (&"L2".into(), &"L1".into()), "{lowered}");
+    check_shape!("demote", [&lowered]);
 }
 
 #[test]
@@ -129,7 +137,7 @@ fn lists_have_the_keys_of_the_contract() {
     assert_eq!(values(&inbox, "items[]").len(), 2);
     values(&inbox, "items[]")
         .into_iter()
-        .for_each(|item| has_keys(item, "id loop round kind risk candidate summary expires"));
+        .for_each(|item| has_keys(item, "id loop repo round kind risk candidate summary expires"));
     words_at(&inbox, "items[].kind", "approval in-doubt item-failed loop-paused loop-demoted");
     words_at(&inbox, "items[].risk", "low medium high");
     check_shape!("inbox", [&nobody, &inbox]);
@@ -144,7 +152,7 @@ fn lists_have_the_keys_of_the_contract() {
     words_at(&stopped, "occurrences[].receipt", "stopped");
     std::fs::remove_file(world.env.state().join("STOP")).expect("it is there");
     drop(world.json(&format!("pause {timed}"), 0));
-    let paused = world.json("schedule --days 2", 0);
+    let paused = world.json("schedule --days 2 --past 7", 0);
     words_at(&paused, "held[].receipt", "paused backoff");
     drop(world.json(&format!("resume {timed}"), 0));
     check_shape!("schedule", [&schedule, &manual, &stopped, &paused]);
@@ -160,6 +168,7 @@ fn lists_have_the_keys_of_the_contract() {
     words_at(&loops[1], "memory[].kind", "fact decision failure note");
     check_shape!("show-loop", &loops, &["state.processed", "state.in_progress", "evidence.kinds"]);
     check_shape!("forget", [&world.json("forget slack", 0)]);
+    check_shape!("rename", [&world.json("rename slack slow", 0)]);
 }
 
 #[test]
@@ -177,7 +186,7 @@ fn views_of_the_record_have_their_documented_shapes() {
     check_shape!("take", [&world.json(&format!("take {}", round(&fixed)), 0)]);
     check_shape!("backup", [&world.json("backup", 0)]);
     let freed = [world.json("gc --days 0 --dry-run", 0), world.json("gc --days 0", 0)];
-    words_at(&freed[1], "removed[].kind", "workspace transcripts report evidence");
+    words_at(&freed[1], "removed[].kind", "workspace transcripts report evidence candidate");
     check_shape!("gc", &freed);
     let whole = world.json("verify", 0);
     edit(&world.env.state().join("store.db"));
@@ -197,6 +206,7 @@ fn views_of_spend_have_their_documented_shapes() {
     check_shape!("budget", [&full, &budget]);
     let costs = ["loop", "role", "model", "day", "item", "agent"].map(|by| world.json(&format!("costs --by {by}"), 0));
     check_shape!("costs", costs.iter().chain([&nothing]));
+    check_shape!("prices", [&world.json("prices", 0), &world.json("prices gpt-5.5 nobody", 0)]);
 }
 
 /// Edits an event without the store, after removing the journal's triggers.
@@ -318,6 +328,32 @@ fn commands_that_change_scheduling_have_documented_shapes() {
     check_shape!("service-install", &[world.json("service install", 0), world.json("service uninstall", 0)]);
     drop(world.json("service install", 0));
     check_shape!("service-status", &[absent, world.json("service status", 0)]);
+}
+
+#[test]
+fn notifications_have_documented_shapes() {
+    let world = World::new();
+    let config = world.env.root().join("config/loopwright/config.yaml");
+    std::fs::create_dir_all(config.parent().expect("a folder")).expect("it can be made");
+    std::fs::write(&config, "notify: { all: { command: [/bin/cat] }, calm: { command: [/bin/cat], loops: [fix], quiet: \"22:00-06:00\", digest: 1h } }\n")
+        .expect("the configuration");
+    world.json("run look", 0);
+    let item = |state: &str, error: Option<&str>| {
+        let fact =
+            serde_json::json!({"at_ms": 0, "severity": "info", "loop": "fix", "round": null, "text": "it ended"});
+        serde_json::json!({
+            "id": format!("n-{state}"), "route": "all", "state": state, "created_ms": 0, "due_ms": 0, "attempts": 1,
+            "error": error, "facts": [fact], "more": 0,
+        })
+    };
+    let items = [item("waiting", None), item("sent", None), item("failed", Some("no answer"))];
+    let queue = serde_json::json!({ "items": items });
+    std::fs::write(world.env.root().join("state/notifications.json"), queue.to_string()).expect("the queue");
+    let listed = world.json("notifications", 0);
+    assert_eq!((&listed["waiting"], &listed["failed"]), (&1.into(), &1.into()), "{listed:#}");
+    check_shape!("notifications", &[listed]);
+    check_shape!("notifications-test", &[world.json("notifications test all", 0)]);
+    check_shape!("notifications-retry", &[world.json("notifications retry n-failed", 0)]);
 }
 
 #[test]

@@ -27,3 +27,37 @@ fn shim_before_the_system_is_the_program_inside_for_probe_maker_and_gate() {
     assert_eq!(round["item"], "shim-3.9.9", "{round:#}");
     assert_eq!(round["gates"][0]["status"], "passed", "{round:#}");
 }
+
+/// Version managers read different files; each shim prints the content of its own.
+#[test]
+fn each_version_file_acts_inside_as_outside_and_check_asks_the_shim() {
+    for (folder, program, file, version) in [
+        (".fnm/bin", "node", ".nvmrc", "v20.9.9"),
+        (".asdf/shims", "ruby", ".tool-versions", "ruby 3.9.9"),
+        (".cargo/bin", "cargo", "rust-toolchain.toml", "[toolchain] # 1.99.9"),
+    ] {
+        let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright"));
+        let bin = env.home().join(folder);
+        std::fs::create_dir_all(&bin).expect("a folder");
+        std::fs::write(bin.join(program), format!("#!/bin/sh\nread version < {file}; echo \"shim $version\"\n"))
+            .expect("a shim");
+        std::fs::set_permissions(bin.join(program), std::fs::Permissions::from_mode(0o755)).expect("its mode");
+        let env = env.with_env("PATH", format!("{}:{TRUSTED_PATH}", bin.display()));
+        let repo = env.repo("r");
+        let gate = format!("[sh, -c, \"{program} | tee seen; grep -qF 'shim {version}' seen\"]");
+        let text = LOOP.replace("on: { every: 1h, probe: { run: [python3, --items], items: lines } }\n", "");
+        let text = text.replace("python3 > found", &format!("{program} > found")).replace(
+            "{ name: shim, run: [python3, -c, no_such_name] }",
+            &format!("{{ name: shim, run: {gate} }}, {{ name: version, run: [{program}, show] }}"),
+        );
+        repo.write(file, format!("{version}\n")).write(".loopwright/loops/look.md", text).commit("first");
+        let round = env.loopwright_in(repo.path(), ["run", "look", "--json"]).json();
+        assert_eq!(round["gates"][0]["status"], "passed", "{file}: {round:#}");
+        let id = round["round"].as_str().expect("an id").to_owned();
+        let made = env.loopwright_in(repo.path(), ["diff", &id]).success().stdout();
+        assert!(made.contains(&format!("+shim {version}")), "the maker has the same program: {made}");
+        let shown = env.loopwright_in(repo.path(), ["check", "look"]).success().stdout();
+        let line = format!("gate `version` runs {} (shim {version})", bin.join(program).display());
+        assert!(shown.contains(&line), "{line} in {shown}");
+    }
+}

@@ -30,7 +30,9 @@ fn texts_are_listed_and_one_is_shown_as_a_file_to_begin_with() {
     expect![[r#"
         $ loopwright prompts
         NAME               FROM      ABOUT
+        planner            built in  the role of a planner
         maker              built in  the role of a maker
+        attacker           built in  the role of an attacker
         checker            built in  the role of a checker
         data               built in  the rules for fenced text of others
         answer-by-file     built in  how an agent that writes a file returns its verdict
@@ -43,7 +45,7 @@ fn texts_are_listed_and_one_is_shown_as_a_file_to_begin_with() {
     let shown = env.loopwright_in(repo.path(), ["prompts", "show", "maker"]).code(0).transcript();
     assert!(shown.contains("You are the maker of a loop"), "{shown}");
     let unknown = env.loopwright_in(repo.path(), ["prompts", "show", "king"]).code(2).transcript();
-    assert!(unknown.contains("one of: maker, checker"), "{unknown}");
+    assert!(unknown.contains("one of: planner, maker, attacker, checker"), "{unknown}");
 }
 
 #[test]

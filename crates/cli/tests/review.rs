@@ -222,7 +222,7 @@ fn interrupt(env: &TestEnv, repo: &Path) {
 
 #[test]
 fn agent_that_this_build_cannot_drive_costs_nothing() {
-    let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright"));
+    let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright")).with_env("GEMINI_API_KEY", "a-key-of-no-account");
     let repo = env.repo("r");
     repo.write(".loopwright/loops/one.md", front_matter("one", "check: none", "{ use: gemini }")).commit("first");
     let stand = Stand { env, repo };

@@ -26,7 +26,7 @@ const FIX_SCRIPT: &str = "@ maker\nsay I will fix it\nreplace answer \"41\" \"42
 
 fn env() -> TestEnv {
     TestEnv::new(env!("CARGO_BIN_EXE_loopwright"))
-        .with_redaction(r"\br[0-9a-hjkmnp-tv-z]{20}\b", "[round]")
+        .with_redaction(r"\br[0-9a-hjkmnp-tv-z]{10}\b", "[round]")
         .with_redaction(r"id=[0-9a-f]{32}", "id=[id]")
         .with_redaction(r"(workspace at|tree) [0-9a-f]{12}", "${1} [short]")
 }
@@ -100,8 +100,8 @@ fn l2_round_with_a_good_change_waits_for_a_human_with_ten() {
         isolate  gates on base
         make     attempt 1 with scripted
                  maker | I will fix it
-        seal     1 files changed, tree [short]
-        gate     1 gates on the sealed tree
+        seal     1 file changed, tree [short]
+        gate     1 gate on the sealed tree
                  ✓ passed tests, [duration]
         check    fresh checker with scripted
         record   escalated
@@ -168,8 +168,8 @@ fn dry_run_prints_what_would_be_sent_and_sends_nothing() {
             isolate  gates on base
             make     attempt 1 with scripted
                      maker | I will fix it
-            seal     1 files changed, tree [short]
-            gate     1 gates on the sealed tree
+            seal     1 file changed, tree [short]
+            gate     1 gate on the sealed tree
                      ✓ passed tests, [duration]
             check    fresh checker with scripted
             record   reported
@@ -186,7 +186,7 @@ fn dry_run_prints_what_would_be_sent_and_sends_nothing() {
 
 #[test]
 fn agent_that_is_not_on_this_machine_fails_the_round_and_says_so() {
-    let env = env();
+    let env = env().with_env("ANTHROPIC_API_KEY", "a-key-of-no-account");
     let repo = repo(&env);
     repo.write(
         ".loopwright/loops/claude.yaml",
@@ -354,4 +354,61 @@ fn round_whose_repository_has_gone_does_not_keep_others_from_working() {
     other.write(".loopwright/loops/look.yaml", LOOK).write(".loopwright/look.script", LOOK_SCRIPT).commit("first");
     let next = env.loopwright_in(other.path(), ["run", "look"]).success();
     assert!(next.stderr().contains(" of hang: interrupted"), "{}", next.transcript());
+}
+
+#[test]
+fn last_result_line_of_a_maker_is_shown_as_a_claim_and_decides_nothing() {
+    let env = env();
+    let repo = repo(&env);
+    repo.write(
+        ".loopwright/fix.script",
+        "@ maker\nsay RESULT: NOTHING yet\nreplace answer \"41\" \"43\"\nsay RESULT: DONE items=pr-1,pr-2\n",
+    );
+    let loop_file = FIX.replace("level: L2\n", "level: L2\nattempts: 1\n");
+    repo.write(".loopwright/loops/fix.md", loop_file).commit("a maker that claims success");
+    let claim = "the maker claims, unchecked: RESULT: DONE items=pr-1,pr-2";
+    let ran = env.loopwright_in(repo.path(), ["run", "fix", "--json"]).code(11).json();
+    assert_eq!(ran["outcome"], "rejected", "the gate decides: {ran:#}");
+    assert!(ran["notes"].to_string().contains(claim), "{ran:#}");
+    assert!(!ran.to_string().contains("unchecked: RESULT: NOTHING"), "{ran:#}");
+    let round = ran["round"].as_str().expect("a round");
+    let page = env.loopwright_in(repo.path(), ["report", round]).success().stdout();
+    assert!(page.contains(claim), "{page}");
+}
+
+#[test]
+fn a_hard_link_without_a_sandbox_is_refused_because_its_other_name_may_be_any_file() {
+    let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright"));
+    let repo = env.repo("project");
+    let outside = repo.path().with_file_name("outside.txt");
+    std::fs::write(&outside, "a secret of the machine\n").expect("the file can be written");
+    repo.write(
+        ".loopwright/loops/open.md",
+        "---\nname: open\nintent: x\nlevel: L2\nsandbox: off\noutput: [pull-request]\n\
+         agents: { maker: { use: scripted, script: s.script } }\n---\n# Maker\nDo it.\n",
+    );
+    let script = |line: &str| format!("@ maker\n{line}\n\n@ checker\nverdict pass correctness=5@new.txt:1\n");
+    for line in ["hardlink new.txt OUTSIDE", "delete known.txt\nhardlink known.txt OUTSIDE"] {
+        let line = line.replace("OUTSIDE", outside.to_str().expect("text"));
+        repo.write("known.txt", "a\n").write(".loopwright/s.script", script(&line)).commit("a script");
+        let round = env.loopwright_in(repo.path(), ["run", "open", "--json"]).code(15).json();
+        assert!(round["reasons"].to_string().contains("a hard link"), "{round}");
+    }
+}
+
+#[test]
+fn round_that_repeats_a_candidate_shows_the_output_of_its_gates() {
+    let env = env();
+    let repo = repo(&env);
+    repo.write(".loopwright/fix.script", "@ maker\nwrite answer \"40\\n\"\n");
+    repo.write_executable("test.sh", "#!/bin/sh\necho the answer is $(cat answer)\ngrep -q 42 answer\n")
+        .commit("second");
+    let ran = env.loopwright_in(repo.path(), ["run", "fix"]).code(14).transcript();
+    assert!(ran.contains("| the answer is 40"), "{ran}");
+    let round = env.loopwright_in(repo.path(), ["rounds", "--json"]).success().json();
+    let id = round["rounds"][0]["round"].as_str().expect("an id").to_owned();
+    for verb in ["why", "show", "report"] {
+        let shown = env.loopwright_in(repo.path(), [verb, &id]).success().transcript();
+        assert!(shown.contains("the answer is 40"), "{verb}: {shown}");
+    }
 }

@@ -58,7 +58,7 @@ fn rate_limited_round_exits_75_is_shown_everywhere_and_resumes_its_work() {
     let reasons = report["reasons"].to_string();
     assert!(reasons.contains("\"rate-limited\"") && reasons.contains("You have hit your limit"), "{reasons}");
     let rounds = place.run("rounds").success().stdout();
-    assert!(rounds.contains("rate-limited, suspended"), "{rounds}");
+    assert!(rounds.contains("suspended (rate-limited)"), "{rounds}");
     let status = place.run("status --json").success().json();
     assert_eq!(status["loops"][0]["status"], "idle");
     assert_eq!((status["loops"][0]["runs"].as_u64(), status["loops"][0]["failures"].as_u64()), (Some(1), Some(1)));
@@ -98,6 +98,35 @@ fn fallback_script_takes_over_in_the_same_attempt() {
 }
 
 #[test]
+fn short_wait_comes_before_the_fallback() {
+    let script = format!("trouble overloaded retry-after=1 \"Too busy\"\n\n{}", FIX.trim_start_matches("@ maker\n"));
+    let place = Place::new(&script, ", fallback: [scripted/good.script]");
+    let (_, report) = place.round(10);
+    let reasons = report["reasons"].to_string();
+    assert!(reasons.contains("waited until") && !reasons.contains("continued with"), "{reasons}");
+}
+
+#[test]
+fn ceiling_of_tokens_suggests_tokens_and_one_of_idle_time_no_raise() {
+    let place = Place::new("@ maker\nusage input=2000\nhang\n", "");
+    let path = place.repo.path().join(".loopwright/loops/fix.md");
+    let text = std::fs::read_to_string(&path).expect("the loop");
+    let with = |budget: &str| text.replace("output:", &format!("budget: {{ round: {{ {budget} }} }}\noutput:"));
+    place.repo.write(".loopwright/loops/fix.md", with("tokens: 1000"));
+    let (round, report) = place.round(12);
+    let command = format!("loopwright budget raise fix --round {round} --tokens N");
+    assert!(report["reasons"].to_string().contains(&command), "{report:#}");
+    let page = place.run(&format!("show {round}")).success().stdout();
+    assert!(page.contains(&format!("raise it: {command}")) && !page.contains("--usd"), "{page}");
+    place.repo.write(".loopwright/loops/fix.md", with("idle: 1s"));
+    place.repo.write(".loopwright/fix.script", "@ maker\nhang\n");
+    let (round, report) = place.round(12);
+    assert!(report["reasons"].to_string().contains("`budget.round.idle` sets this limit"), "{report:#}");
+    let page = place.run(&format!("show {round}")).success().stdout();
+    assert!(page.contains(&format!("loopwright retry {round}")) && !page.contains("budget raise"), "{page}");
+}
+
+#[test]
 fn short_wait_is_reported_once_and_the_round_continues() {
     let script = "trouble overloaded retry-after=1 \"Too busy\"\n\nreplace calc.sh \"$1 - $2\" \"$1 + $2\"\n\n@ checker\n\
         verdict pass correctness=5@calc.sh:2 scope=5@calc.sh:2 tests=4@calc.sh:2\n";
@@ -133,13 +162,9 @@ fn ctrl_c_ends_a_wait_at_once() {
 
 #[test]
 fn permanent_provider_errors_fail_with_a_hint() {
-    for (kind, advice) in [
-        ("auth", "loopwright doctor"),
-        ("quota", "credit"),
-        ("context", "larger context"),
-        ("bad-request", "`model`"),
-        ("declined", "the model declines it"),
-    ] {
+    for (kind, advice) in
+        [("auth", "loopwright doctor"), ("quota", "credit"), ("context", "larger context"), ("bad-request", "`model`")]
+    {
         let place = Place::new(&format!("@ maker\ntrouble {kind} \"no\"\n"), "");
         let (round, report) = place.round(1);
         let reason = report["reasons"][0].clone();
@@ -155,6 +180,15 @@ fn permanent_provider_errors_fail_with_a_hint() {
 }
 
 #[test]
+fn task_that_the_model_declines_cannot_be_done() {
+    let place = Place::new("@ maker\ntrouble declined \"no\"\n", "");
+    let (_, report) = place.round(13);
+    let reason = report["reasons"][0].clone();
+    assert_eq!((report["outcome"].as_str(), reason["code"].as_str()), (Some("cannot"), Some("declined")));
+    assert!(reason["text"].as_str().is_some_and(|text| text.contains("`fallback`")), "{reason}");
+}
+
+#[test]
 fn over_budget_work_is_kept_while_its_ceiling_is_reached() {
     let script =
         FIX.replace("@ maker\n", "@ maker\nusage input=900000\n").replace("@ checker\n", "@ checker\nusage input=10\n");
@@ -164,7 +198,7 @@ fn over_budget_work_is_kept_while_its_ceiling_is_reached() {
     let still = place.run(&format!("retry {round} --json")).code(12).json();
     assert_eq!(still["round"].as_str(), Some(round.as_str()));
     let rounds = place.run("rounds").success().stdout();
-    assert!(rounds.contains("over-budget, suspended"), "{rounds}");
+    assert!(rounds.contains("suspended (over-budget)"), "{rounds}");
 }
 
 #[test]

@@ -10,3 +10,9 @@ mod looks;
 mod proposals;
 #[path = "views/record.rs"]
 mod record;
+#[path = "views/repositories.rs"]
+mod repositories;
+#[path = "views/states.rs"]
+mod states;
+#[path = "views/terminal.rs"]
+mod terminal;

@@ -24,6 +24,11 @@ pub enum ActorIdentity {
         /// The account's id there.
         id: String,
     },
+    /// The holder of a token of the HTTP API.
+    Token {
+        /// The token's id, which is no secret.
+        id: String,
+    },
 }
 
 /// The person or program behind a decision.
@@ -53,6 +58,12 @@ impl Actor {
     pub fn account(name: &str, place: &str, id: &str) -> Self {
         let identity = ActorIdentity::Account { place: bounded(place), id: bounded(id) };
         Self { name: bounded(name), identity: Some(identity) }
+    }
+
+    /// The holder of a token of the HTTP API, by the token's name.
+    #[must_use]
+    pub fn token(name: &str, id: &str) -> Self {
+        Self { name: bounded(name), identity: Some(ActorIdentity::Token { id: bounded(id) }) }
     }
 
     /// Whether the person answered with an account elsewhere, so that the answer belongs to one question there.

@@ -36,13 +36,39 @@ pub fn short_hash(candidate: &str) -> &str {
     candidate.get(..SHORT_HASH_DIGITS).unwrap_or(candidate)
 }
 
-/// Reads `/approve`, `/approve HASH`, `/deny WHY` or `/deny HASH WHY` from the first line of a comment. `None` for every
-/// other comment: a command in a quotation, in a code block, after other text or with more words is no command.
+/// The beginning of a command on a forge that takes lines with `/` as its own commands.
+const WORD_PREFIX: &str = "loopwright ";
+
+/// How people begin a command in a comment. Both forms are read on every forge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CommandForm {
+    /// `/approve`.
+    Slash,
+    /// `loopwright approve`, on a forge that takes `/approve` as its own command, removes it from the comment and
+    /// performs it: GitLab approves the merge request.
+    Word,
+}
+
+impl CommandForm {
+    /// The command of an answer, as people write it.
+    #[must_use]
+    pub fn command(self, verb: AnswerVerb) -> String {
+        match self {
+            Self::Slash => format!("/{verb}"),
+            Self::Word => format!("{WORD_PREFIX}{verb}"),
+        }
+    }
+}
+
+/// Reads `/approve`, `/approve HASH`, `/deny WHY` or `/deny HASH WHY` from the first line of a comment, with `loopwright `
+/// or `/` before the verb. `None` for every other comment: a command in a quotation, in a code block, after other text or
+/// with more words is no command.
 #[must_use]
 pub fn read_command(comment: &str) -> Option<AnswerCommand> {
     let line = comment.lines().next()?.trim_end();
-    let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
-    let verb = AnswerVerb::parse(word.strip_prefix('/')?)?;
+    let command = line.strip_prefix('/').or_else(|| line.strip_prefix(WORD_PREFIX))?;
+    let (word, rest) = command.split_once(' ').unwrap_or((command, ""));
+    let verb = AnswerVerb::parse(word)?;
     let (candidate, why) = split_hash(rest.trim());
     if verb == AnswerVerb::Approve && !why.is_empty() {
         return None;
@@ -76,6 +102,15 @@ mod tests {
             ("/deny too large", Some((AnswerVerb::Deny, None, "too large"))),
             ("/deny 0123456789ab too large", Some((AnswerVerb::Deny, Some(hash), "too large"))),
             ("/deny", Some((AnswerVerb::Deny, None, ""))),
+            ("loopwright approve", Some((AnswerVerb::Approve, None, ""))),
+            ("loopwright approve 0123456789ab", Some((AnswerVerb::Approve, Some(hash), ""))),
+            ("loopwright deny too large", Some((AnswerVerb::Deny, None, "too large"))),
+            ("loopwright  approve", None),
+            ("loopwright", None),
+            ("Loopwright approve", None),
+            ("/loopwright approve", None),
+            ("> loopwright approve", None),
+            ("loopwright approve please", None),
             ("/approve please", None),
             ("/approve 0123456789ab please", None),
             ("/approve 0123", None),

@@ -6,7 +6,7 @@ mod scope;
 mod start_bill;
 
 pub use counted_usage::{ChargeBasis, CountedBy, CountedUsage, PricedTokens};
-pub use scope::{BudgetAccount, BudgetScope, SpendAllowance};
+pub use scope::{BudgetAccount, BudgetScope, RaiseOption, SpendAllowance};
 pub use start_bill::StartBill;
 
 use crate::spec::{BudgetSpec, Ceilings};
@@ -63,8 +63,32 @@ pub enum SpendKnown {
     /// Reported.
     #[default]
     Yes,
+    /// Estimated from the text of answers whose usage was not reported.
+    Estimated,
     /// Assumed: the reservation was charged.
     No,
+}
+
+impl SpendKnown {
+    /// The basis of the spend, for people and documents.
+    #[must_use]
+    pub fn basis(self) -> &'static str {
+        match self {
+            Self::Yes => "measured",
+            Self::Estimated => "estimated",
+            Self::No => "reserved",
+        }
+    }
+
+    /// The less certain of two.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::No, _) | (_, Self::No) => Self::No,
+            (Self::Estimated, _) | (_, Self::Estimated) => Self::Estimated,
+            (Self::Yes, Self::Yes) => Self::Yes,
+        }
+    }
 }
 
 /// The resources used.
@@ -84,16 +108,11 @@ impl Spend {
     /// The sum of two spends; unknown stays unknown.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
-        let known = if self.known == SpendKnown::No || other.known == SpendKnown::No {
-            SpendKnown::No
-        } else {
-            SpendKnown::Yes
-        };
         Self {
             tokens: self.tokens.plus(other.tokens),
             usd: Usd(self.usd.0.saturating_add(other.usd.0)),
             wall_ms: self.wall_ms.saturating_add(other.wall_ms),
-            known,
+            known: self.known.and(other.known),
         }
     }
 }
@@ -105,6 +124,18 @@ pub struct ModelTokens {
     pub model: String,
     /// Its tokens.
     pub tokens: Tokens,
+    /// Whether a provider that is not metered served them; they cost nothing then. Only the proxy sets it, from the
+    /// provider that it asked: a name proves nothing.
+    #[serde(default, skip_serializing_if = "crate::spec::is_default")]
+    pub is_free: bool,
+}
+
+impl ModelTokens {
+    /// Tokens that are charged by the model's price.
+    #[must_use]
+    pub fn charged(model: impl Into<String>, tokens: Tokens) -> Self {
+        Self { model: model.into(), tokens, is_free: false }
+    }
 }
 
 /// The cost of one model in one start of an agent.
@@ -234,6 +265,8 @@ worded! {
         Flood = "output",
         /// Disk space.
         Disk = "disk space",
+        /// The same lines or messages again and again, for minutes.
+        Repetition = "repeated output",
     }
 }
 
@@ -245,7 +278,7 @@ impl BudgetLimit {
     pub fn code(self) -> &'static str {
         match self {
             Self::Input | Self::Output | Self::Total | Self::Usd | Self::Wall | Self::Day => "ceiling",
-            Self::Idle | Self::Turns | Self::Flood | Self::Disk => "limit",
+            Self::Idle | Self::Turns | Self::Flood | Self::Disk | Self::Repetition => "limit",
         }
     }
 
@@ -253,6 +286,28 @@ impl BudgetLimit {
     #[must_use]
     pub fn label(self) -> &'static str {
         self.word()
+    }
+
+    /// The option of `budget raise` that raises it; `None` for a limit that is no amount of tokens or money.
+    #[must_use]
+    pub fn raise_option(self) -> Option<RaiseOption> {
+        match self {
+            Self::Input | Self::Output | Self::Total => Some(RaiseOption::Tokens),
+            Self::Usd | Self::Day => Some(RaiseOption::Usd),
+            Self::Wall | Self::Idle | Self::Turns | Self::Flood | Self::Disk | Self::Repetition => None,
+        }
+    }
+
+    /// The key below `budget.round` of a limit that only the loop file raises.
+    #[must_use]
+    pub fn file_key(self) -> Option<&'static str> {
+        match self {
+            Self::Wall => Some("wall"),
+            Self::Idle => Some("idle"),
+            Self::Turns => Some("turns"),
+            Self::Input | Self::Output | Self::Total | Self::Usd | Self::Day => None,
+            Self::Flood | Self::Disk | Self::Repetition => None,
+        }
     }
 }
 

@@ -2,20 +2,31 @@
 //!
 //! This module opens no file and reads no environment; the command line passes in texts and their origins.
 
+mod agent_options;
 mod fleet;
 mod forges;
+mod notify;
 mod people;
 mod providers;
+mod signing;
+mod telemetry;
+mod web;
 mod webhooks;
 
+pub use agent_options::{AgentOptions, AgentOptionsTable, ModelEffort};
 pub use fleet::{ConcurrencyConfig, RepoEntry};
 pub use forges::{ForgeAccess, ForgeApp, ForgeConfig, ForgeKind, OutboundWebhook, SlackConfig, SlackCredential};
+pub use notify::{MailConfig, MailSecurity, NotifyReceiver, NotifyRoute};
 pub use people::{OS_ACCOUNT, PeopleConfig, SLACK_ACCOUNT};
-pub use providers::{KeySource, KeyStyle, ProviderConfig, built_in};
+pub use providers::{DEFAULT_SILENCE_SECS, KeySource, KeyStyle, ProviderConfig, built_in};
+pub use signing::SigningConfig;
+pub use telemetry::TelemetryConfig;
+pub use web::{TlsFiles, WebConfig};
 pub use webhooks::{SecretLocation, WebhooksConfig};
 
 use crate::autonomy::AutonomyRules;
 use crate::budget::SpendAllowance;
+use crate::prices::ModelPrices;
 use crate::spec::path::SpecPath;
 use crate::spec::problem::{ProblemKind, quoted};
 use crate::spec::reader::value::{ProblemCollector, SpecFields, SpecValue};
@@ -79,6 +90,8 @@ pub struct ConfigLayer {
     pub prices: BTreeMap<String, ModelPrice>,
     /// The identity in commits.
     pub identity: Option<CommitterConfig>,
+    /// The key that signs the commits that are sent; only the user's own file may name it.
+    pub signing: Option<SigningConfig>,
     /// How long a question stays open before it counts as denied.
     pub approvals_expire: Option<TimeSpan>,
     /// How long a round may wait for model providers in total.
@@ -97,18 +110,26 @@ pub struct ConfigLayer {
     pub scheduler_tick_seconds: Option<u32>,
     /// Ceilings over all loops.
     pub budget: SharedBudget,
+    /// Options of agents; only the user's own file may set them.
+    pub agent_options: AgentOptionsTable,
     /// Model providers; only the user's own file may name them.
     pub providers: BTreeMap<String, ProviderConfig>,
     /// Agents whose own sign-in loops may use; only the user's own file may name them.
     pub logins: Vec<AgentUse>,
     /// Inbound webhooks; only the user's own file may name them.
     pub webhooks: WebhooksConfig,
+    /// The HTTP server of the daemon; only the user's own file may set it.
+    pub web: WebConfig,
     /// Forges besides `local`; only the user's own file may name them.
     pub forges: BTreeMap<String, ForgeConfig>,
     /// The Slack workspace that receives messages; only the user's own file may name it.
     pub slack: Option<SlackConfig>,
     /// The receivers of `webhook` items; only the user's own file may name them.
     pub webhooks_out: BTreeMap<String, OutboundWebhook>,
+    /// The routes of notifications; only the user's own file may name them.
+    pub notify: BTreeMap<String, NotifyRoute>,
+    /// The collector of telemetry; only the user's own file may name it.
+    pub telemetry: Option<TelemetryConfig>,
     /// People with their accounts; only the user's own file may name them.
     pub people: PeopleConfig,
     /// Whether levels above L1 need a person's confirmation; only the user's own file may say so.
@@ -140,7 +161,9 @@ pub struct SharedBudget {
 }
 
 impl SharedBudget {
-    fn tightest(self, other: Self) -> Self {
+    /// The lower ceiling of each scope.
+    #[must_use]
+    pub fn tightest(self, other: Self) -> Self {
         Self {
             repo_day: self.repo_day.tightest(other.repo_day),
             fleet_day: self.fleet_day.tightest(other.fleet_day),
@@ -151,7 +174,7 @@ impl SharedBudget {
 
 const KEYS: &str = "forge state_dir store agents prices identity approvals provider_wait retention \
     log_retention_days sensitive repos concurrency scheduler_tick_seconds budget providers logins webhooks forges \
-    slack webhooks_out people require_promotion demote";
+    slack webhooks_out people require_promotion demote signing web agent_options notify telemetry";
 
 /// Reads a configuration file. `file` is the name messages show.
 ///
@@ -181,6 +204,7 @@ fn read(root: &SpecValue<'_>) -> ConfigLayer {
     fields.set("agents", &mut config.agents, reader::agents);
     fields.set("prices", &mut config.prices, |at| at.map_of("a mapping of model to its prices", price));
     config.identity = fields.option("identity", identity);
+    config.signing = fields.option("signing", signing::read);
     config.approvals_expire = within(&fields, "approvals", "expire", SpecValue::span);
     config.provider_wait = fields.option("provider_wait", SpecValue::span);
     config.retention_days = within(&fields, "retention", "days", days);
@@ -190,12 +214,16 @@ fn read(root: &SpecValue<'_>) -> ConfigLayer {
     fields.set("concurrency", &mut config.concurrency, fleet::concurrency);
     config.scheduler_tick_seconds = fields.option("scheduler_tick_seconds", |at| at.whole(1..=86_400));
     fields.set("budget", &mut config.budget, budget);
+    fields.set("agent_options", &mut config.agent_options, agent_options::read);
     fields.set("providers", &mut config.providers, providers::read);
     fields.set("logins", &mut config.logins, providers::read_logins);
     fields.set("webhooks", &mut config.webhooks, webhooks::read);
+    fields.set("web", &mut config.web, web::read);
     fields.set("forges", &mut config.forges, forges::read);
     config.slack = fields.option("slack", forges::read_slack);
     fields.set("webhooks_out", &mut config.webhooks_out, forges::read_webhooks);
+    fields.set("notify", &mut config.notify, notify::read);
+    config.telemetry = fields.option("telemetry", telemetry::read);
     fields.set("people", &mut config.people, people::read);
     config.require_promotion = fields.option("require_promotion", SpecValue::flag);
     fields.set("demote", &mut config.demote, demote);
@@ -375,6 +403,13 @@ impl EffectiveConfig {
         providers::effective(&self.config.providers)
     }
 
+    /// The prices of models: the built-in table, the user's own prices, and the providers that cost nothing.
+    #[must_use]
+    pub fn model_prices(&self) -> ModelPrices {
+        let free = self.config.providers.iter().filter(|(_, provider)| !provider.metered);
+        ModelPrices::new(self.config.prices.clone()).with_unmetered(free.map(|(name, _)| name.clone()))
+    }
+
     /// Every effective value with its origin, sorted by key; defaults are listed too.
     #[must_use]
     pub fn settings(&self) -> Vec<EffectiveSetting> {
@@ -406,10 +441,13 @@ impl ConfigLayer {
         self.agents.extend(over.agents);
         self.prices.extend(over.prices);
         self.budget = self.budget.tightest(over.budget);
+        self.agent_options.extend(over.agent_options);
         self.providers.extend(over.providers);
         self.webhooks = self.webhooks.merge(over.webhooks);
+        self.web = self.web.merge(over.web);
         self.forges.extend(over.forges);
         self.webhooks_out.extend(over.webhooks_out);
+        self.notify.extend(over.notify);
         for agent in over.logins {
             if !self.logins.contains(&agent) {
                 self.logins.push(agent);
@@ -429,6 +467,7 @@ impl ConfigLayer {
         Self {
             forge: over.forge.or(self.forge),
             slack: over.slack.or(self.slack),
+            telemetry: over.telemetry.or(self.telemetry),
             require_promotion: over.require_promotion.or(self.require_promotion),
             demote: DemoteConfig {
                 rejections: over.demote.rejections.or(self.demote.rejections),
@@ -437,6 +476,7 @@ impl ConfigLayer {
             state_dir: over.state_dir.or(self.state_dir),
             store: over.store.or(self.store),
             identity: over.identity.or(self.identity),
+            signing: over.signing.or(self.signing),
             approvals_expire: over.approvals_expire.or(self.approvals_expire),
             provider_wait: over.provider_wait.or(self.provider_wait),
             retention_days: over.retention_days.or(self.retention_days),
@@ -459,6 +499,7 @@ impl ConfigLayer {
             settings.some(&format!("prices.{model}"), Some(price));
         }
         settings.some("identity", self.identity.as_ref());
+        settings.some("signing", self.signing.as_ref());
         settings.some("approvals.expire", self.approvals_expire.as_ref());
         settings.some("provider_wait", self.provider_wait.as_ref());
         settings.some("retention.days", self.retention_days.as_ref());
@@ -471,11 +512,15 @@ impl ConfigLayer {
         for (key, allowance) in [("repo.day", repo_day), ("fleet.day", fleet_day), ("fleet.month", fleet_month)] {
             settings.some(&format!("budget.{key}"), (!allowance.is_none()).then_some(allowance));
         }
+        for (agent, options) in &self.agent_options {
+            settings.some(&format!("agent_options.{agent}"), Some(options));
+        }
         for (name, provider) in &self.providers {
             settings.some(&format!("providers.{name}"), Some(provider));
         }
         settings.some("logins", (!self.logins.is_empty()).then_some(&self.logins));
         settings.some("webhooks", (!self.webhooks.is_default()).then_some(&self.webhooks));
+        settings.some("web", (self.web != WebConfig::default()).then_some(&self.web));
         for (name, forge) in &self.forges {
             settings.some(&format!("forges.{name}"), Some(forge));
         }
@@ -483,6 +528,10 @@ impl ConfigLayer {
         for (name, webhook) in &self.webhooks_out {
             settings.some(&format!("webhooks_out.{name}"), Some(webhook));
         }
+        for (name, route) in &self.notify {
+            settings.some(&format!("notify.{name}"), Some(route));
+        }
+        settings.some("telemetry", self.telemetry.as_ref());
         settings.some("people", (!self.people.is_empty()).then_some(&self.people));
         settings.some("require_promotion", self.require_promotion.as_ref());
         settings.some("demote", (self.demote != DemoteConfig::default()).then_some(&self.demote));

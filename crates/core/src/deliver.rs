@@ -41,6 +41,9 @@ pub struct Delivery {
     pub marker: String,
     /// Idempotency key: deliveries with the same key have one effect.
     pub key: String,
+    /// The work that the item is the result of: rounds of a loop about the same items have the same. Empty if unknown.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub work: String,
     /// The round's branch, `loop/<loop>/<round>`.
     pub branch: String,
     /// The commit that carries the passed tree.
@@ -74,9 +77,9 @@ pub enum QuestionPart {
         /// The value of its buttons: the question and the candidate.
         value: String,
     },
-    /// It replies to an answer.
+    /// It answers in the thread of an earlier message: of the question, or of the round's first message.
     Reply {
-        /// The place in the receipt of the question.
+        /// The place in the receipt of that message.
         place: String,
     },
     /// It replaces the question after the decision.
@@ -87,9 +90,13 @@ pub enum QuestionPart {
 }
 
 impl Delivery {
-    /// The labels of the loop and of the item, without duplicates.
+    /// The labels of the loop and of the item, without duplicates. For labels of an issue that exists, the loop's list is
+    /// a limit and adds none.
     #[must_use]
     pub fn all_labels(&self) -> Vec<String> {
+        if self.item.kind == ActionKind::IssueLabel {
+            return self.item.labels.clone();
+        }
         let mut labels = self.labels.clone();
         labels.extend(self.item.labels.iter().filter(|label| !self.labels.contains(label)).cloned());
         labels
@@ -162,6 +169,13 @@ impl Delivery {
     pub fn marked_body(&self) -> String {
         format!("{}\n{}\n", self.body(), self.marker)
     }
+
+    /// The hidden line that names the work, by which a restored state finds what its lost successor sent. `None` if the
+    /// work is unknown.
+    #[must_use]
+    pub fn work_mark(&self) -> Option<String> {
+        (!self.work.is_empty()).then(|| format!("<!-- loopwright-work: {} -->", self.work))
+    }
 }
 
 /// The name of the fact that the footer repeats.
@@ -215,6 +229,9 @@ pub struct DeliveryReceipt {
     pub head: Option<String>,
     /// When it was created, in milliseconds since 1970.
     pub at_ms: i64,
+    /// The part of the item that the receiver did not accept, such as a label, with the next step for a person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// Whether an item arrived earlier.
@@ -225,6 +242,24 @@ pub enum DeliveryLookup {
     /// The item certainly does not exist.
     No,
     /// The forge cannot answer; a person must check.
+    Unknown,
+}
+
+/// An effect of a round about the same work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundWork {
+    /// The round that sent it, from its marker.
+    pub round: String,
+    /// Its address.
+    pub place: String,
+}
+
+/// The effects of any round about the same work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WorkLookup {
+    /// All of them.
+    Known(Vec<FoundWork>),
+    /// The receiver cannot be asked.
     Unknown,
 }
 
@@ -255,19 +290,27 @@ pub struct DeliverError {
     pub text: String,
     /// The time from which a retry makes sense, in milliseconds since 1970, if the forge reports it.
     pub retry_at_ms: Option<i64>,
+    /// Whether a part of the item may be visible to people although the delivery failed, whatever its kind.
+    pub is_after_effect: bool,
 }
 
 impl DeliverError {
     /// An error of this kind.
     #[must_use]
     pub fn new(kind: DeliverErrorKind, text: impl Into<String>) -> Self {
-        Self { kind, text: text.into(), retry_at_ms: None }
+        Self { kind, text: text.into(), retry_at_ms: None, is_after_effect: false }
     }
 
     /// The same error with the time from which a retry makes sense.
     #[must_use]
     pub fn retry_at(self, retry_at_ms: Option<i64>) -> Self {
         Self { retry_at_ms, ..self }
+    }
+
+    /// The same error of a delivery of which a part may be visible: an earlier step of it succeeded.
+    #[must_use]
+    pub fn after_effect(self) -> Self {
+        Self { is_after_effect: true, ..self }
     }
 
     /// Policy or the forge refuses the item.
@@ -343,6 +386,15 @@ pub struct PushTarget {
     pub credential: Option<PushCredential>,
 }
 
+impl PushTarget {
+    /// Whether people see the push itself. The push of a commit is its delivery, and a branch that has another commit may
+    /// be that of an open pull request. A new branch means nothing before its pull request exists.
+    #[must_use]
+    pub fn is_visible(&self, item: &Delivery) -> bool {
+        item.item.kind == ActionKind::Commit || (self.expected_old.is_some() && self.expected_old != item.commit)
+    }
+}
+
 /// Receives items: a forge, a chat, a folder.
 ///
 /// The engine may call an implementation twice with the same key, also at the same time and after a crash. The second
@@ -359,6 +411,16 @@ pub trait Deliver: Send + Sync {
 
     /// Looks up the item by its marker, without side effects.
     fn find<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<DeliveryLookup, DeliverError>>;
+
+    /// An earlier attempt, perhaps of another process, may have delivered the item. A receiver that shows new items late
+    /// must look for it long enough before it accepts the item again.
+    fn expect_earlier(&self, _item: &Delivery) {}
+
+    /// Looks up the effects of all rounds about the item's work, without side effects. Only a restored state asks: it
+    /// does not know which rounds were lost.
+    fn find_work<'a>(&'a self, _item: &'a Delivery) -> BoxFuture<'a, Result<WorkLookup, DeliverError>> {
+        Box::pin(std::future::ready(Ok(WorkLookup::Unknown)))
+    }
 }
 
 #[cfg(test)]
@@ -374,6 +436,7 @@ mod tests {
             item: StagedItem::new(1, "x.md", kind, body),
             marker: "<!-- mark -->".to_owned(),
             key: "k".to_owned(),
+            work: String::new(),
             branch: "loop/fixer/r1".to_owned(),
             commit: None,
             tree: None,

@@ -5,6 +5,7 @@
 //! the same rows for the same query.
 
 use crate::BoxFuture;
+use crate::answer::CommandForm;
 use std::num::NonZeroUsize;
 
 /// The largest number of rows of one page.
@@ -102,6 +103,23 @@ pub struct ForgeComment {
     pub loop_name: Option<String>,
     /// Its text.
     pub body: String,
+}
+
+/// A change of an item's labels.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabelChange {
+    /// Its id, unique among the changes of the item.
+    pub id: String,
+    /// The label.
+    pub label: String,
+    /// Whether the label was added; otherwise it was removed.
+    pub is_added: bool,
+    /// The name of the account that changed it, if the forge reports it.
+    pub account: Option<String>,
+    /// The id of that account.
+    pub account_id: Option<String>,
+    /// When, by the forge's clock.
+    pub at_ms: i64,
 }
 
 /// The state of a check.
@@ -333,9 +351,20 @@ pub trait ReadForge: Send + Sync {
     /// Comments of one pull request or issue.
     fn comments<'a>(&'a self, of: CommentsOf, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<ForgeComment>>;
 
+    /// The changes of the labels of one pull request or issue, oldest first. A forge that does not report them has none.
+    fn label_changes(&self, of: CommentsOf) -> Answer<'_, Vec<LabelChange>> {
+        let _ = of;
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
     /// The id of the account that this connection uses; `None` if it is no person's account.
     fn own_account(&self) -> Answer<'_, Option<String>> {
         Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// How people begin a command in a comment on this forge.
+    fn command_form(&self) -> CommandForm {
+        CommandForm::Slash
     }
 
     /// The files that a pull request changes since it left its target branch, at most [`CHANGED_FILES_MAX`].

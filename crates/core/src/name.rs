@@ -123,32 +123,33 @@ fn is_device(stem: &str) -> bool {
 
 /// The digits of Crockford's base 32, lower case: no `i`, `l`, `o`, `u`.
 const BASE32: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-/// The number of digits of the time.
-const TIME_DIGITS: usize = 10;
-/// The number of digits of the random part.
-const RANDOM_DIGITS: usize = 10;
+/// The number of digits of an id: fifty random bits, so that among a million rounds two are equal once in two thousand.
+const ID_DIGITS: usize = 10;
+/// Earlier builds wrote ten digits of the time first, so that all ids of a day began alike.
+const OLD_ID_DIGITS: usize = 20;
 
-/// A round's identity: `r`, the time in milliseconds, ten random digits. Sorts by time; safe as a path and as a ref.
+/// A round's identity: `r` and ten random digits, of which the first few usually suffice. Safe as a path and as a ref.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct RoundId(String);
 
 impl RoundId {
-    /// Makes an id from a time and random bytes, of which the first fifty bits count.
+    /// Makes an id from random bytes, of which the first fifty bits count.
     #[must_use]
-    pub fn new(unix_ms: u64, random: [u8; 8]) -> Self {
+    pub fn new(random: [u8; 8]) -> Self {
         let bits = u64::from_be_bytes(random) >> 14;
-        Self(format!("r{}{}", base32(unix_ms, TIME_DIGITS), base32(bits, RANDOM_DIGITS)))
+        Self(format!("r{}", base32(bits, ID_DIGITS)))
     }
 
-    /// Accepts text that [`RoundId::new`] could have made.
+    /// Accepts text that [`RoundId::new`] of this build or an earlier one could have made.
     ///
     /// # Errors
     /// If it could not.
     pub fn parse(text: &str) -> Result<Self, NameError> {
         let digits = text.strip_prefix('r').unwrap_or_default();
-        let fits = digits.len() == TIME_DIGITS + RANDOM_DIGITS && digits.bytes().all(|byte| BASE32.contains(&byte));
-        if fits { Ok(Self(text.to_owned())) } else { no("a round id is `r` and twenty digits or letters") }
+        let has_length = matches!(digits.len(), ID_DIGITS | OLD_ID_DIGITS);
+        let fits = has_length && digits.bytes().all(|byte| BASE32.contains(&byte));
+        if fits { Ok(Self(text.to_owned())) } else { no("a round id is `r` and ten digits or letters") }
     }
 
     /// The id as text.
@@ -235,13 +236,12 @@ mod tests {
     }
 
     #[test]
-    fn round_ids_sort_by_time_and_parse_back() {
-        let early = RoundId::new(1_700_000_000_000, [0xff; 8]);
-        let late = RoundId::new(1_700_000_000_001, [0; 8]);
-        assert!(early < late);
-        assert_eq!(early.as_str().len(), 21);
-        assert_eq!(RoundId::parse(early.as_str()), Ok(early));
-        assert_ne!(RoundId::new(5, [1; 8]), RoundId::new(5, [2; 8]));
+    fn round_ids_are_short_and_parse_back() {
+        let id = RoundId::new([0xff; 8]);
+        assert_eq!(id.as_str(), "rzzzzzzzzzz");
+        assert_eq!(RoundId::parse(id.as_str()), Ok(id));
+        assert_ne!(RoundId::new([1; 8]), RoundId::new([2; 8]));
+        assert!(RoundId::parse("r01m7qbv5pted0dma8254").is_ok(), "ids of earlier builds stay valid");
         for bad in ["", "r", "r0000000000000000000i", "x00000000000000000000", "r../../0000000000000"] {
             assert!(RoundId::parse(bad).is_err(), "{bad:?}");
         }

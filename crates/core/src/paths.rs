@@ -2,13 +2,15 @@
 //!
 //! Paths are repository-relative with `/`, as git writes them. The caller decides how to handle a violation.
 
+mod harmful;
 mod manifest;
 mod sensitive;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use serde::{Deserialize, Serialize};
 
-pub use sensitive::{ChangedFile, SensitivePath, find_sensitive};
+pub use harmful::find_harmful;
+pub use sensitive::{ChangedFile, RUNS_BEFORE_TESTS, SensitiveKind, SensitivePath, find_sensitive, is_runner_config};
 
 /// How a path changed between base and the sealed tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,6 +118,50 @@ impl Globs {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+}
+
+/// Whether a path may match both globs. A set of characters or alternatives counts as anything, so the answer may be true
+/// without need, and never false without need.
+#[must_use]
+pub fn globs_meet(one: &str, other: &str) -> bool {
+    let parts = |glob: &str| {
+        let plain = glob.strip_prefix("./").unwrap_or(glob).trim_end_matches('/').to_owned();
+        // Alternatives may contain a separator.
+        let known = plain.split(['{', '[', '\\']).next().unwrap_or_default().len();
+        let mut parts: Vec<String> = plain.split('/').map(str::to_owned).collect();
+        if known < plain.len() {
+            parts = plain[..known]
+                .rsplit_once('/')
+                .map_or(Vec::new(), |(head, _)| head.split('/').map(str::to_owned).collect());
+        }
+        parts.push("**".to_owned());
+        parts
+    };
+    let parts_meet = |one: &String, other: &String| {
+        let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
+        sequences_meet(&one, &other, |c| *c == '*', |one, other| one == other || *one == '?' || *other == '?')
+    };
+    sequences_meet(&parts(one), &parts(other), |part| part == "**", parts_meet)
+}
+
+/// Whether two sequences have a common instance; an element that is `any` stands for any number of elements.
+fn sequences_meet<T>(one: &[T], other: &[T], any: impl Fn(&T) -> bool, same: impl Fn(&T, &T) -> bool) -> bool {
+    // Whether the ends behind each position of `other` match the end of `one` behind the current one.
+    let mut behind = vec![false; other.len() + 1];
+    for at in (0..=one.len()).rev() {
+        let mut row = vec![false; other.len() + 1];
+        for to in (0..=other.len()).rev() {
+            row[to] = match (one.get(at), other.get(to)) {
+                (None, None) => true,
+                (Some(mine), theirs) if any(mine) => behind[to] || (theirs.is_some() && row[to + 1]),
+                (mine, Some(theirs)) if any(theirs) => row[to + 1] || (mine.is_some() && behind[to]),
+                (Some(mine), Some(theirs)) => same(mine, theirs) && behind[to + 1],
+                (Some(_), None) | (None, Some(_)) => false,
+            };
+        }
+        behind = row;
+    }
+    behind[0]
 }
 
 /// A change's effect on protected paths.

@@ -4,7 +4,7 @@
 
 use crate::name::LoopName;
 use crate::spec::write::yaml_word;
-use crate::spec::{LoopSpec, read_loop_file};
+use crate::spec::{Argv, LoopSpec, OnOff, read_loop_file};
 
 /// The start of the commented line that holds the place of the repository's test command.
 const TESTS_PLACE: &str = "  # - { name: tests, run: [./run-tests.sh]";
@@ -36,8 +36,12 @@ pub struct PatternSkill {
 pub struct PatternFit<'a> {
     /// Another name for the loop.
     pub name: Option<&'a LoopName>,
-    /// The command that runs the repository's tests. Without one, a loop that changes code stays at L1.
-    pub tests: Option<&'a [String]>,
+    /// The gates that run the repository's tests. Without one, a loop that changes code stays at L1.
+    pub tests: &'a [(String, Argv)],
+    /// The commands that install what the tests need.
+    pub setup: &'a [Argv],
+    /// Whether the maker sees the repository's own instructions for agents.
+    pub instructions: OnOff,
     /// The branch that the loop works on.
     pub branch: Option<&'a str>,
 }
@@ -52,18 +56,18 @@ macro_rules! pattern {
     };
 }
 
-const DAILY_TRIAGE: LoopPattern = pattern!("daily-triage",);
-const PR_BABYSITTER: LoopPattern = pattern!("pr-babysitter",);
+const DAILY_TRIAGE: LoopPattern = pattern!("daily-triage", "loose-ends.md");
+const PR_BABYSITTER: LoopPattern = pattern!("pr-babysitter", "stuck-pull-requests.md");
 const CI_SWEEPER: LoopPattern = pattern!("ci-sweeper", "ci-failures.md");
 const DEPENDENCY_SWEEPER: LoopPattern = pattern!("dependency-sweeper", "dependency-updates.md");
 const CHANGELOG_DRAFTER: LoopPattern = pattern!("changelog-drafter", "release-notes.md");
-const POST_MERGE_CLEANUP: LoopPattern = pattern!("post-merge-cleanup",);
+const POST_MERGE_CLEANUP: LoopPattern = pattern!("post-merge-cleanup", "loose-ends.md");
 const ISSUE_TRIAGE: LoopPattern = pattern!("issue-triage", "issue-labels.md");
 const TRIAGE_CI: LoopPattern = pattern!("triage-ci", "ci-failures.md");
 const ISSUE_GROOMER: LoopPattern = pattern!("issue-groomer", "issue-labels.md");
 const PR_REVIEWER: LoopPattern = pattern!("pr-reviewer", "pull-request-review.md");
 const DEPENDENCY_UPDATER: LoopPattern = pattern!("dependency-updater", "dependency-updates.md");
-const DOC_SYNC: LoopPattern = pattern!("doc-sync",);
+const DOC_SYNC: LoopPattern = pattern!("doc-sync", "document-checks.md");
 
 /// The seven, in the order that users know.
 const SEVEN: [LoopPattern; 7] =
@@ -100,7 +104,9 @@ impl LoopPattern {
     /// The loop file, adapted to a repository.
     #[must_use]
     pub fn loop_file(&self, fit: &PatternFit<'_>) -> String {
-        let is_unproven = self.needs_tests() && fit.tests.is_none();
+        let is_unproven = self.needs_tests() && fit.tests.is_empty();
+        // A loop that runs no tests needs nothing that they need, and its rounds would wait for it.
+        let fit = &PatternFit { setup: if self.needs_tests() { fit.setup } else { &[] }, ..*fit };
         let mut fences = 0;
         let lines = self.text.lines().map(|line| {
             fences += usize::from(line == "---");
@@ -115,20 +121,46 @@ impl LoopPattern {
     }
 }
 
-/// A line of the front matter, adapted to a repository.
+/// A line of the front matter, adapted to a repository; one line can become several.
 fn fitted_line(line: &str, fit: &PatternFit<'_>) -> String {
-    match (line.strip_prefix(TESTS_PLACE), fit) {
-        (Some(rest), PatternFit { tests: Some(run), .. }) => {
+    match line.strip_prefix(TESTS_PLACE) {
+        Some(rest) if !fit.tests.is_empty() => {
             let (options, _) = rest.split_once("   #").unwrap_or((rest, ""));
-            let run: Vec<String> = run.iter().map(|word| yaml_word(word)).collect();
-            format!("  - {{ name: tests, run: [{}]{options}", run.join(", "))
+            let gate = |(name, run): &(String, Argv)| format!("  - {{ name: {name}, run: {}{options}", yaml_list(run));
+            fit.tests.iter().map(gate).collect::<Vec<_>>().join("\n")
         }
-        (None, PatternFit { name: Some(name), .. }) if line.starts_with("name: ") => format!("name: {name}"),
-        (None, PatternFit { branch: Some(branch), .. }) => {
-            line.replace(BRANCH_PLACE, &format!("branch: {}", yaml_word(branch)))
-        }
-        _ => line.to_owned(),
+        Some(_) => line.to_owned(),
+        None if line == "gates:" => format!("{}{}{line}", switch_line(fit.instructions), setup_lines(fit.setup)),
+        None => match (fit.name, fit.branch) {
+            (Some(name), _) if line.starts_with("name: ") => format!("name: {name}"),
+            (_, Some(branch)) => line.replace(BRANCH_PLACE, &format!("branch: {}", yaml_word(branch))),
+            _ => line.to_owned(),
+        },
     }
+}
+
+/// The key `setup` of a loop file, with a line for each command; empty without commands.
+#[must_use]
+pub fn setup_lines(setup: &[Argv]) -> String {
+    if setup.is_empty() {
+        return String::new();
+    }
+    setup.iter().fold("setup:\n".to_owned(), |text, run| format!("{text}  - {}\n", yaml_list(run)))
+}
+
+/// The key `instructions` of a loop file; empty if it has its default.
+fn switch_line(instructions: OnOff) -> &'static str {
+    match instructions {
+        OnOff::On => "instructions: on\n",
+        OnOff::Off => "",
+    }
+}
+
+/// A command as a list in a loop file.
+#[must_use]
+pub fn yaml_list(run: &[String]) -> String {
+    let words: Vec<String> = run.iter().map(|word| yaml_word(word)).collect();
+    format!("[{}]", words.join(", "))
 }
 
 /// A morning list of what needs a person.
@@ -267,7 +299,7 @@ mod tests {
                 pattern.name
             );
             let skills: Vec<&str> = pattern.skills.iter().map(|skill| skill.file).collect();
-            assert_eq!(spec.skills, skills, "{}", pattern.name);
+            assert!(spec.skills == skills && !skills.is_empty(), "{}: {skills:?}", pattern.name);
         }
     }
 
@@ -291,8 +323,14 @@ mod tests {
     #[test]
     fn file_is_adapted_to_the_repositorys_tests_name_and_branch() {
         let name = LoopName::parse("green").expect("a name");
-        let run = ["go", "test", "./...", "--x: y", "true"].map(str::to_owned);
-        let own = fit("ci-sweeper", &PatternFit { name: Some(&name), tests: Some(&run), branch: Some("on,#1") });
+        let run = ["go", "test", "./...", "--x: y", "true"].map(str::to_owned).to_vec();
+        let own_gates = [("tests".to_owned(), run.clone()), ("tests-web".to_owned(), vec!["npm".to_owned()])];
+        let setup = [vec!["sh".to_owned(), "-c".to_owned(), "a || true".to_owned()]];
+        let on = OnOff::On;
+        let whole =
+            PatternFit { name: Some(&name), tests: &own_gates, setup: &setup, branch: Some("on,#1"), instructions: on };
+        let own = fit("ci-sweeper", &whole);
+        assert_eq!((own.setup.as_slice(), own.instructions, own.gates[1].name()), (&setup[..], OnOff::On, "tests-web"));
         assert_eq!((own.name.as_str(), own.level), ("green", LoopLevel::L2Assisted));
         let Gate::Run(tests) = &own.gates[0] else { panic!("the first gate runs the tests") };
         assert_eq!((tests.run.as_slice(), tests.red_before), (run.as_slice(), true));
@@ -301,10 +339,19 @@ mod tests {
         assert_eq!(json["branch"], "on,#1");
         let whole = LoopPattern::all().all(|pattern| {
             let text =
-                pattern.loop_file(&PatternFit { branch: Some("main"), tests: Some(&run), ..PatternFit::default() });
+                pattern.loop_file(&PatternFit { branch: Some("main"), tests: &own_gates, ..PatternFit::default() });
             pattern.needs_tests() || text == pattern.text
         });
         assert!(whole, "a file without a test command stays as it is");
+    }
+
+    #[test]
+    fn only_a_loop_with_tests_installs_what_they_need() {
+        let setup = [vec!["cargo".to_owned(), "fetch".to_owned()]];
+        for pattern in LoopPattern::all() {
+            let own = fit(pattern.name, &PatternFit { setup: &setup, ..PatternFit::default() });
+            assert_eq!(!own.setup.is_empty(), pattern.needs_tests(), "{}", pattern.name);
+        }
     }
 
     #[test]

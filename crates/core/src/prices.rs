@@ -4,11 +4,11 @@
 //! The built-in table is `prices.json` beside this file: list prices with their date. A person's own prices override
 //! it.
 
-use crate::budget::Tokens;
+use crate::budget::{ModelTokens, Tokens};
 use crate::config::ModelPrice;
 use crate::units::Usd;
 use serde::Deserialize;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::LazyLock;
 
 /// Prices of models, in dollars per million tokens.
@@ -16,6 +16,9 @@ use std::sync::LazyLock;
 pub struct ModelPrices {
     own: BTreeMap<String, ModelPrice>,
     dearest: ModelPrice,
+    /// Providers whose answers cost nothing.
+    unmetered: BTreeSet<String>,
+    is_free: bool,
 }
 
 /// The source of a price.
@@ -25,6 +28,8 @@ pub enum PriceSource {
     Own,
     /// The built-in table.
     List,
+    /// Nothing that this start can reach costs anything.
+    Unmetered,
     /// The model is unknown: the highest price.
     Dearest,
 }
@@ -78,7 +83,46 @@ impl ModelPrices {
     pub fn new(own: BTreeMap<String, ModelPrice>) -> Self {
         let own: BTreeMap<_, _> = own.into_iter().map(|(name, price)| (name.to_lowercase(), price)).collect();
         let dearest = TABLE.models.values().map(Row::price).chain(own.values().copied()).fold(NOTHING, dearer);
-        Self { own, dearest }
+        Self { own, dearest, unmetered: BTreeSet::new(), is_free: false }
+    }
+
+    /// The same prices, with these providers at no cost.
+    #[must_use]
+    pub fn with_unmetered(mut self, providers: impl IntoIterator<Item = String>) -> Self {
+        self.unmetered.extend(providers.into_iter().map(|name| name.to_lowercase()));
+        self
+    }
+
+    /// A table in which every model costs nothing.
+    #[must_use]
+    pub fn free() -> Self {
+        Self { is_free: true, ..Self::default() }
+    }
+
+    /// Whether the models of this provider cost nothing.
+    #[must_use]
+    pub fn is_unmetered(&self, provider: &str) -> bool {
+        self.unmetered.contains(&provider.to_lowercase())
+    }
+
+    /// Whether all tokens of this model cost nothing.
+    #[must_use]
+    pub fn is_free_of_charge(&self, model: &str) -> bool {
+        self.price(model).0 == NOTHING
+    }
+
+    /// Every model with a price of its own: the person's, and the built-in ones that they do not replace, by name.
+    #[must_use]
+    pub fn listed(&self) -> BTreeMap<&str, (ModelPrice, PriceSource)> {
+        let list = TABLE.models.iter().map(|(name, row)| (name.as_str(), (row.price(), PriceSource::List)));
+        let own = self.own.iter().map(|(name, price)| (name.as_str(), (*price, PriceSource::Own)));
+        list.chain(own).collect()
+    }
+
+    /// The price of a model that no table contains: the highest one, for each kind of token.
+    #[must_use]
+    pub fn dearest(&self) -> ModelPrice {
+        self.dearest
     }
 
     /// The cost of these tokens of a model, rounded up. An empty or unknown name costs as much as the most expensive
@@ -88,12 +132,22 @@ impl ModelPrices {
         cost(&self.price(model).0, tokens)
     }
 
-    /// The price of a model, and its source. The lookup tries the whole name first, then the name without its provider,
+    /// The cost of the tokens of one model: zero if a provider that is not metered served them.
+    #[must_use]
+    pub fn cost_of_used(&self, used: &ModelTokens) -> Usd {
+        if used.is_free { Usd(0) } else { self.cost_of(&used.model, used.tokens) }
+    }
+
+    /// The price of a model, and its source. The beginning of a name says nothing about the provider that is asked, so an
+    /// unmetered provider in it does not make the model free. The lookup tries the whole name first, then the name without its provider,
     /// then without its date, and last the longest listed name that it begins with. At each step a person's own price
     /// comes before the table's.
     #[must_use]
     pub fn price(&self, model: &str) -> (ModelPrice, PriceSource) {
         let name = model.trim().to_lowercase();
+        if self.is_free {
+            return (NOTHING, PriceSource::Unmetered);
+        }
         let bare = name.rsplit('/').next().unwrap_or_default();
         // Claude Code marks a longer window after the name: `sonnet[1m]`.
         let bare = bare.split('[').next().unwrap_or_default();
@@ -255,6 +309,29 @@ mod tests {
             assert_eq!(prices.price(name).0.input, Usd(input), "{name}");
         }
         assert_eq!(prices.price("nobody").0.output, Usd(180_000_000), "the dearest is taken part by part");
+    }
+
+    #[test]
+    fn only_tokens_that_an_unmetered_provider_served_cost_nothing_whatever_the_name() {
+        let prices = ModelPrices::default().with_unmetered(["house".to_owned()]);
+        let tokens = Tokens { input: 1_000_000, ..Tokens::default() };
+        for (name, dollars) in [("house/x", 30), ("House/", 30), ("house/claude-opus-5-5", 4), ("house", 30)] {
+            assert_eq!(prices.cost_of(name, tokens), Usd(dollars * 1_000_000), "{name}");
+            let used = ModelTokens::charged(name, tokens);
+            assert_eq!(prices.cost_of_used(&used), Usd(dollars * 1_000_000), "{name}");
+            assert_eq!(prices.cost_of_used(&ModelTokens { is_free: true, ..used }), Usd(0), "{name}");
+        }
+        assert!(prices.is_unmetered("house") && !prices.is_unmetered("anthropic"));
+    }
+
+    #[test]
+    fn listed_prices_are_the_persons_before_the_tables() {
+        let prices = ModelPrices::new([("gpt-5.5".to_owned(), price(7)), ("mine".to_owned(), price(8))].into());
+        let listed = prices.listed();
+        assert_eq!(listed["gpt-5.5"], (price(7), PriceSource::Own));
+        assert_eq!(listed["mine"], (price(8), PriceSource::Own));
+        assert_eq!(listed["gpt-5.4"].1, PriceSource::List);
+        assert_eq!(listed.len(), TABLE.models.len() + 1);
     }
 
     #[test]

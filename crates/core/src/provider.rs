@@ -1,11 +1,17 @@
-//! Problems with a model provider, in the same words for every agent. The adapters map the messages of each program to
-//! them; [`crate::round`] decides how a round reacts.
+//! Problems with a model provider, in the same words for every agent. [`judge_exchanges`] finds them in what the proxy
+//! saw; the adapters also map the messages of each program to them. [`crate::round`] decides how a round reacts.
 
 mod classify;
+mod exchange;
+mod judge;
 mod reset;
+mod retry;
 
 use crate::words::worded;
+pub use exchange::{ExchangeEnd, ProviderExchange};
+pub use judge::{AgentStop, is_hopeless, judge_exchanges};
 pub use reset::{find_reset, is_plausible_reset};
+pub use retry::RetryHeaders;
 
 use classify::QuotaRecovery;
 use serde::{Deserialize, Serialize};
@@ -82,6 +88,7 @@ impl TroubleKind {
         match status {
             401 | 403 => Self::Auth,
             402 => Self::Quota,
+            408 => Self::Network,
             429 => Self::RateLimited,
             503 | 529 => Self::Overloaded,
             500.. => Self::Server,
@@ -97,10 +104,8 @@ impl TroubleKind {
                 "fix the provider's key or sign in again: `loopwright doctor` shows which variable or sign-in"
             }
             Self::Quota => "the account needs credit, or name another agent under `fallback`",
-            Self::Context => {
-                "reduce the loop's context and task, or name a model with a larger context under `fallback`"
-            }
-            Self::Declined => "check the loop's task: the model declines it",
+            Self::Context => "reduce the loop's context and task, or set `model` to one with a larger context",
+            Self::Declined => "check the loop's task: the model declines it; or name another agent under `fallback`",
             Self::BadRequest => "check the loop's `model`: the provider does not know the model or the option",
             Self::Unclear => "`loopwright logs` shows the agent's output",
             Self::RateLimited | Self::Overloaded | Self::Server | Self::Network => {

@@ -1,7 +1,7 @@
 //! The text of a question about a waiting candidate, for places outside of this machine. It has the engine's facts, and of
 //! the agent's words only a sanitised title.
 
-use crate::answer::short_hash;
+use crate::answer::{AnswerVerb, CommandForm, short_hash};
 use crate::deliver::{EngineFact, facts_table};
 use crate::outbox::{SanitiseRules, sanitise};
 use crate::round::{RoundFacts, format_moment};
@@ -29,10 +29,11 @@ impl QuestionText {
 
     /// As a comment on a forge.
     #[must_use]
-    pub fn markdown(&self) -> String {
+    pub fn markdown(&self, form: CommandForm) -> String {
+        let (approve, deny) = (form.command(AnswerVerb::Approve), form.command(AnswerVerb::Deny));
         format!(
-            "**Approve?** {}\n\n{}\nTo answer, write a comment whose first line is `/approve`, or `/deny` and the reason. \
-             With several open questions here, write the candidate too: `/approve CANDIDATE`.\n",
+            "**Approve?** {}\n\n{}\nTo answer, write a comment whose first line is `{approve}`, or `{deny}` and the \
+             reason; or add the label `approve` or `deny`. With several open questions here, write the candidate too: `{approve} CANDIDATE`.\n",
             self.title,
             facts_table(&self.facts)
         )
@@ -135,8 +136,10 @@ mod tests {
             | candidate | 0123456789ab |
             | expires | 1970-01-02T00:00:00Z |
 
-            To answer, write a comment whose first line is `/approve`, or `/deny` and the reason. With several open questions here, write the candidate too: `/approve CANDIDATE`.
-        "#]].assert_eq(&question.markdown());
+            To answer, write a comment whose first line is `/approve`, or `/deny` and the reason; or add the label `approve` or `deny`. With several open questions here, write the candidate too: `/approve CANDIDATE`.
+        "#]].assert_eq(&question.markdown(CommandForm::Slash));
+        let words = question.markdown(CommandForm::Word);
+        assert!(words.contains("`loopwright approve`, or `loopwright deny` and") && !words.contains("`/"), "{words}");
         expect![[r#"
             Approve? Fix @ all ! [x] (https://e.vil/x) /approve
 

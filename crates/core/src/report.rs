@@ -1,7 +1,10 @@
 //! The report of a round, for machines (JSON) and for people (Markdown). Engine facts come first; text of an agent is
 //! quoted and marked as such.
 
+mod goal;
 mod markdown;
+
+pub use goal::{CycleSummary, FindingSummary, GoalReport, PlanSummary};
 
 use crate::autonomy::LoopDebts;
 use crate::budget::{CountedBy, SpendKnown, StartBill, Tokens};
@@ -11,7 +14,7 @@ use crate::network::NetworkTraffic;
 use crate::outcome::RoundOutcome;
 use crate::round::{Attempt, Boundary, ChangeFact, Round, RoundFacts, RoundReason};
 use crate::secrets;
-use crate::spec::{ActionKind, Role};
+use crate::spec::{ActionKind, OnOff, Role};
 use crate::units::Usd;
 use crate::verdict::{Judgement, ScoredVerdict};
 use serde::{Deserialize, Serialize};
@@ -62,6 +65,9 @@ pub struct RoundReport {
     pub intent: String,
     /// The loop's trust level.
     pub level: LoopLevel,
+    /// Whether the maker saw the repository's own instructions for agents, as data.
+    #[serde(default)]
+    pub instructions: OnOff,
     /// The item of the round; of several items, the first ones in one line.
     pub item: Option<String>,
     /// All items of the round.
@@ -78,9 +84,15 @@ pub struct RoundReport {
     /// The round's network requests and denials.
     #[serde(default)]
     pub network: NetworkTraffic,
+    /// The tool calls that were refused, by role and agent.
+    #[serde(default)]
+    pub refused_calls: Vec<RefusedCalls>,
     /// The debts of the loop when the report was written; `None` in records of earlier builds.
     #[serde(default)]
     pub debts: Option<LoopDebts>,
+    /// The work toward a goal: plan, attempts, proof and findings; `None` for a loop without any of them.
+    #[serde(default)]
+    pub goal: Option<GoalReport>,
 }
 
 /// One item of the outbox.
@@ -98,6 +110,27 @@ pub struct OutboxLine {
     pub receipt: Option<String>,
 }
 
+/// The tool calls of one agent in one role that were refused: by the agent's program, or because the role does not have
+/// the tool. The agent's output shows them; nothing depends on them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedCalls {
+    /// The role.
+    pub role: Role,
+    /// The agent.
+    pub agent: String,
+    /// The number of calls.
+    pub count: u32,
+}
+
+impl RefusedCalls {
+    /// The line for people.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let calls = if self.count == 1 { "call" } else { "calls" };
+        format!("{} ({}): {} tool {calls} refused", self.role.word(), self.agent, self.count)
+    }
+}
+
 /// The spend of a round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SpendLine {
@@ -109,6 +142,9 @@ pub struct SpendLine {
     pub wall_ms: u64,
     /// Whether all of it was reported, by the agents or in the answers of their models.
     pub known: bool,
+    /// `measured`, `estimated` or `reserved`; empty in reports of earlier versions.
+    #[serde(default)]
+    pub basis: String,
     /// The same by role, agent and model, in the order of the starts.
     #[serde(default)]
     pub by: Vec<SpendPart>,
@@ -131,12 +167,23 @@ pub struct SpendPart {
     pub usd: Usd,
     /// Whether it was reported.
     pub known: bool,
+    /// `measured`, `estimated` or `reserved`; empty in reports of earlier versions.
+    #[serde(default)]
+    pub basis: String,
     /// The source of the count: the agent itself, or the proxy from the answers of its model.
     #[serde(default)]
     pub counted_by: CountedBy,
 }
 
 impl RoundReport {
+    /// The command that raises the ceiling at which the round stopped, as its last reason names it; `None` if no
+    /// command raises it.
+    #[must_use]
+    pub fn raise_command(&self) -> Option<&str> {
+        let text = self.reasons.last()?.text.as_str();
+        text.split('`').skip(1).step_by(2).find(|command| command.starts_with("loopwright budget raise "))
+    }
+
     /// Builds the report of a round.
     #[must_use]
     pub fn from_round(round: &Round, outbox: Vec<OutboxLine>) -> Self {
@@ -161,16 +208,19 @@ impl RoundReport {
             outbox: if outbox.is_empty() { staged(facts) } else { outbox },
             boundary: facts.boundary().clone(),
             network: facts.network.clone(),
+            refused_calls: refused_calls(facts),
             spend: SpendLine {
                 tokens: facts.spend.tokens,
                 usd: facts.spend.usd,
                 wall_ms: facts.spend.wall_ms,
                 known: facts.spend.known == SpendKnown::Yes,
+                basis: facts.spend.known.basis().to_owned(),
                 by: parts(&facts.bills),
             },
             report: facts.report.clone(),
             intent: facts.started.spec.intent.clone(),
             level: facts.started.spec.level,
+            instructions: facts.started.spec.instructions,
             item: facts.item(),
             items: facts.items.iter().map(|item| item.key.clone()).collect(),
             actor: facts.started.actor.clone(),
@@ -178,6 +228,7 @@ impl RoundReport {
             notes: own_words(facts).chain(attempt.map(notes).unwrap_or_default()).chain(counts(facts)).collect(),
             agent_report: attempt.and_then(agent_report),
             debts: facts.debts.clone(),
+            goal: GoalReport::from_facts(facts),
         };
         report.without_secrets()
     }
@@ -192,11 +243,13 @@ impl RoundReport {
             verdict: None,
             outbox: Vec::new(),
             network: NetworkTraffic::default(),
+            refused_calls: Vec::new(),
             item: None,
             items: Vec::new(),
             changes: Vec::new(),
             notes: Vec::new(),
             agent_report: None,
+            goal: None,
             ..self
         })
     }
@@ -220,35 +273,65 @@ impl RoundReport {
     }
 }
 
-/// Sums the bills by role, agent and model.
+impl SpendLine {
+    /// The basis of the amount, in words for people.
+    #[must_use]
+    pub fn basis_text(&self) -> &'static str {
+        match self.basis.as_str() {
+            _ if self.known => "measured",
+            "estimated" => "estimated from the text of answers that reported no usage",
+            _ => "reserved: usage was not reported, and the reservation is charged",
+        }
+    }
+}
+
+impl SpendPart {
+    /// The basis of the amount, in words for people.
+    #[must_use]
+    pub fn basis_text(&self) -> &str {
+        match (self.basis.as_str(), self.known, self.counted_by) {
+            ("measured", _, CountedBy::Proxy) | ("", true, CountedBy::Proxy) => "measured by the proxy",
+            ("", true, CountedBy::Agent) => "measured",
+            ("", false, _) => "reserved",
+            (basis, ..) => basis,
+        }
+    }
+}
+
+/// Sums the bills by role, agent, model and basis.
 fn parts(bills: &[StartBill]) -> Vec<SpendPart> {
     let mut parts: Vec<SpendPart> = Vec::new();
     for bill in bills {
         for line in bill.lines() {
             let model = (!line.model.is_empty()).then_some(line.model);
+            let (basis, tokens, usd) = (line.known.basis(), line.tokens, line.usd);
             let same = |part: &&mut SpendPart| {
                 part.role == bill.role
                     && part.agent == bill.agent
                     && part.model == model
+                    && part.basis == basis
                     && part.counted_by == bill.counted.by
             };
-            let (known, tokens, usd) = (line.known == SpendKnown::Yes, line.tokens, line.usd);
             match parts.iter_mut().find(same) {
                 Some(part) => {
                     part.starts += 1;
                     part.tokens = part.tokens.plus(tokens);
                     part.usd = Usd(part.usd.0.saturating_add(usd.0));
-                    part.known &= known;
                 }
                 None => {
                     let (role, agent) = (bill.role, bill.agent.clone());
-                    let counted_by = bill.counted.by;
-                    parts.push(SpendPart { role, agent, model, starts: 1, tokens, usd, known, counted_by });
+                    let (known, basis, counted_by) = (line.known == SpendKnown::Yes, basis.to_owned(), bill.counted.by);
+                    parts.push(SpendPart { role, agent, model, starts: 1, tokens, usd, known, basis, counted_by });
                 }
             }
         }
     }
     parts
+}
+
+fn refused_calls(facts: &RoundFacts) -> Vec<RefusedCalls> {
+    let all = facts.refused_calls.iter();
+    all.map(|((role, agent), count)| RefusedCalls { role: *role, agent: agent.clone(), count: *count }).collect()
 }
 
 fn scored(attempt: &Attempt) -> Option<ScoredVerdict> {
@@ -287,10 +370,21 @@ fn counts(facts: &RoundFacts) -> impl Iterator<Item = String> {
     })
 }
 
+/// The most characters of a claim.
+const CLAIM_CHARS_MAX: usize = 300;
+
+/// The last line `RESULT: …` of the maker, as the seed's loops end with. It is a claim: nothing depends on it.
+fn claim(attempt: &Attempt) -> Option<String> {
+    let has_secrets = !attempt.findings.secrets.is_empty() || !attempt.staged_secrets.is_empty();
+    let said = attempt.text.lines().rev().map(str::trim).find(|line| line.starts_with("RESULT:"));
+    let said: String = said.filter(|_| !has_secrets)?.chars().take(CLAIM_CHARS_MAX).collect();
+    Some(format!("the maker claims, unchecked: {said}"))
+}
+
 fn notes(attempt: &Attempt) -> Vec<String> {
     let sensitive = attempt.findings.sensitive.iter().map(|path| format!("sensitive: {path}"));
     let edited = attempt.inputs_edited.iter().map(|path| format!("gate input edited, base's version was used: {path}"));
-    attempt.findings.notes.iter().cloned().chain(sensitive).chain(edited).collect()
+    attempt.findings.notes.iter().cloned().chain(sensitive).chain(edited).chain(claim(attempt)).collect()
 }
 
 /// Text with a secret in it is not shown.

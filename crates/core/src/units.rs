@@ -89,6 +89,19 @@ impl TimeSpan {
     }
 }
 
+/// A text that is no time span.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not one number and one unit, such as `30s`, `15m`, `2h` or `7d`")]
+pub struct TimeSpanError;
+
+impl std::str::FromStr for TimeSpan {
+    type Err = TimeSpanError;
+
+    fn from_str(text: &str) -> Result<Self, TimeSpanError> {
+        Self::parse(text).ok_or(TimeSpanError)
+    }
+}
+
 impl std::fmt::Display for TimeSpan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let millis = self.0.as_millis();
@@ -109,7 +122,7 @@ impl Serialize for TimeSpan {
 impl<'de> Deserialize<'de> for TimeSpan {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        Self::parse(&text).ok_or_else(|| serde::de::Error::custom("not a span such as `15m`"))
+        text.parse().map_err(serde::de::Error::custom)
     }
 }
 

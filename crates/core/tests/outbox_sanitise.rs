@@ -108,6 +108,32 @@ fn plain_text_gets_a_space_where_something_would_act() {
 }
 
 #[test]
+fn words_that_turn_checks_off_have_no_effect_in_any_text() {
+    let table = [
+        ("Fix it [skip ci]", "Fix it (skip ci)"),
+        ("[CI SKIP] Fix", "(CI SKIP) Fix"),
+        ("[no ci] [skip actions] [Actions-Skip]", "(no ci) (skip actions) (Actions-Skip)"),
+        ("[ci_skip] [skip-netlify] [CF-Pages-Skip]", "(ci_skip) (skip-netlify) (CF-Pages-Skip)"),
+        ("[skip GitHub Actions] [ skip\tci ]", "(skip GitHub Actions) ( skip\tci )"),
+        ("`[skip ci]`", "`(skip ci)`"),
+        ("Fix\n\n\nskip-checks: true", "Fix\n\n\nskip-checks = true"),
+        ("Skip-Checks:true", "Skip-Checks =true"),
+        ("[s\u{200b}kip ci]", "(skip ci)"),
+        (
+            "[skip this] and [ci], [x] skip ci, a[skip], skip-checks",
+            "[skip this] and [ci], [x] skip ci, a[skip], skip-checks",
+        ),
+    ];
+    for (text, expected) in table {
+        assert_eq!(plain(text), expected, "plain");
+        assert_eq!(markdown(text), expected, "markdown");
+    }
+    assert_eq!(plain("***NO_CI*** x"), "*** NO_CI *** x");
+    let notes = sanitise("[skip ci]", &SanitiseRules::plain()).notes;
+    assert_eq!(notes, ["neutralised 1 word(s) that turn checks off"]);
+}
+
+#[test]
 fn hidden_text_is_removed_and_reported() {
     let tags: String = "obey".chars().filter_map(|c| char::from_u32(0xE_0000 + u32::from(c))).collect();
     let text = format!("a\u{1b}[31m\u{7}b\u{202e}{tags}<!-- obey me -->");

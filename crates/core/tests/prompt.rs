@@ -19,16 +19,19 @@ fn maker() -> MakerBrief {
         level: LoopLevel::L2Assisted,
         outputs: vec![ActionKind::Report, ActionKind::PullRequest],
         protect: vec!["tests/**".to_owned()],
+        withheld: 0,
         instructions: "Fix the sign in calc.py.".to_owned(),
         skills: vec![named("ci-triage.md", "Read the log from its end.")],
         context: vec![named("NOTES.md", "calc is old")],
         mark: "m-1234".to_owned(),
         state: "{\"runs\":3}".to_owned(),
         memory: vec!["fact `port` (maker, round r1): the tests need 8080".to_owned()],
+        plan: None,
         items: vec![WorkItem { key: "run:9917".to_owned(), text: "main is red".to_owned() }],
         attempt: 2,
         attempts: 3,
         start: AttemptStart::First,
+        kept: None,
         feedback: vec![
             BriefFeedback::Gate { name: "tests".to_owned(), why: "exit 1".to_owned(), output: "1 failed\n".to_owned() },
             BriefFeedback::Checker { reasons: vec!["scope: 2 is below the floor of 3".to_owned()] },
@@ -48,6 +51,7 @@ fn checker() -> CheckerBrief {
         threshold: 3.5,
         floor: 3,
         mark: "m-1234".to_owned(),
+        brief: None,
         items: Vec::new(),
         diff: vec![FileDiff { path: "calc.py".to_owned(), text: "-a - b\n+a + b\n".to_owned() }],
         gates: vec![
@@ -69,6 +73,18 @@ fn checker() -> CheckerBrief {
 #[test]
 fn makers_brief_reads_as_agreed() {
     expect_file!["briefs/maker.md"].assert_eq(&maker().render());
+}
+
+#[test]
+fn makers_brief_says_that_tests_are_withheld() {
+    let said = |withheld| MakerBrief { withheld, ..maker() }.render().contains("# Withheld tests\n\nSome tests");
+    assert!(said(2) && !said(0));
+}
+
+#[test]
+fn makers_brief_says_which_numbers_outputs_may_have() {
+    let says = |kind| MakerBrief { outputs: vec![kind], ..maker() }.render().contains("only for their numbers");
+    assert!(says(ActionKind::PrInline) && says(ActionKind::IssueLabel) && !says(ActionKind::PullRequest));
 }
 
 #[test]

@@ -7,8 +7,8 @@ mod rounds_notation;
 
 use loopwright_core::level::LoopLevel;
 use loopwright_core::outcome::RoundOutcome;
-use loopwright_core::round::{Action, AgentRun, Event, Phase, Round, Step, step};
-use loopwright_core::spec::Role;
+use loopwright_core::round::{Action, AgentRun, DeliveryEnded, DeliveryResult, Event, Phase, Round, Step, step};
+use loopwright_core::spec::{ActionKind, LoopMode, Role};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -25,10 +25,16 @@ struct Walk {
 /// Walks along the choices and checks every accepted step against the promises.
 fn walk(choices: &[Choice]) -> Result<Walk, TestCaseError> {
     let (first, rest) = choices.split_first().expect("a walk has a first choice");
-    let started = start(first);
-    let mut walk = Walk { events: vec![Event::Started(Box::new(started.clone()))], now: Round::begin(started) };
+    walk_on(vec![Event::Started(Box::new(start(first)))], rest)
+}
+
+/// The same, from a round that has a history.
+fn walk_on(events: Vec<Event>, choices: &[Choice]) -> Result<Walk, TestCaseError> {
+    let now = Round::replay(events.clone()).map_err(|error| TestCaseError::fail(error.to_string()))?;
     let mut seen = Seen::default();
-    for choice in rest {
+    events.iter().for_each(|event| seen.note(event));
+    let mut walk = Walk { events, now };
+    for choice in choices {
         let event = event(&walk.now.round, choice);
         let Ok(next) = step(&walk.now.round, event.clone()) else { continue };
         seen.note(&event);
@@ -37,6 +43,22 @@ fn walk(choices: &[Choice]) -> Result<Walk, TestCaseError> {
         walk.now = next;
     }
     Ok(walk)
+}
+
+/// The history of a round that begins to send three items.
+fn begins_to_send() -> Vec<Event> {
+    rounds_notation::events(
+        "loop level=L3 gates=tests output=pull-request,issue-comment,issue-create
+        recalled
+        isolated
+        maker-started
+        made
+        sealed tree=t1 changed=sum.py items=pull-request,issue-comment,issue-create
+        gated tests=passed
+        checker-started
+        checked pass
+        decided auto",
+    )
 }
 
 /// The promises after every accepted event.
@@ -48,6 +70,7 @@ fn promises(before: &Round, event: &Event, after: &Step, seen: &Seen) -> Result<
     let (old, new) = (&before.facts().spend, &after.round.facts().spend);
     prop_assert!(new.tokens.total() >= old.tokens.total() && new.usd >= old.usd && new.wall_ms >= old.wall_ms);
     prop_assert!(seen.at_once <= 1, "two agents of one round at once");
+    goal_rounds_plan_first(after, seen)?;
     prop_assert!(seen.makers.is_sorted(), "an earlier attempt was started again: {:?}", seen.makers);
     let attempts = after.round.facts().attempt_number();
     prop_assert!(attempts <= after.round.facts().started.spec.attempts, "more attempts than allowed");
@@ -60,6 +83,7 @@ fn promises(before: &Round, event: &Event, after: &Step, seen: &Seen) -> Result<
 /// L3, by the gate of a loop whose checker had no doubt.
 fn sent_only_what_was_verified_and_let_out(after: &Step, seen: &Seen) -> Result<(), TestCaseError> {
     let sends = after.actions.iter().any(|action| matches!(action, Action::Send(_)));
+    prop_assert!(!sends || !is_change_in_doubt(&after.round), "items follow a change that may not be there");
     let Phase::Sending(approved) = after.round.phase() else {
         prop_assert!(!sends, "a send without the phase for it");
         return Ok(());
@@ -70,6 +94,11 @@ fn sent_only_what_was_verified_and_let_out(after: &Step, seen: &Seen) -> Result<
     prop_assert_eq!(seen.sealed.as_deref(), Some(approved.candidate()));
     prop_assert!(seen.green, "sent without green gates");
     prop_assert!(seen.passed || seen.escalated, "sent without a verdict on this candidate");
+    prop_assert!(started.spec.prover.is_none() || seen.proven, "sent without the declared proof");
+    prop_assert!(
+        started.spec.attack.is_none() || seen.attacked,
+        "sent without the declared attack, or with an open finding"
+    );
     let spec = &started.spec;
     let may = |name: &String| spec.approvers.is_empty() || spec.approvers.contains(name);
     let apart = |name: &String| !spec.approvals.separate || *name != started.actor;
@@ -78,6 +107,18 @@ fn sent_only_what_was_verified_and_let_out(after: &Step, seen: &Seen) -> Result<
     let by_person = seen.approved.as_deref() == Some(approved.candidate()) && is_quorum;
     let by_gate = seen.auto && started.spec.level == LoopLevel::L3Unattended && seen.passed && !seen.sensitive;
     prop_assert!(by_person || by_gate, "it was sent without an approval: {:?}", seen);
+    Ok(())
+}
+
+/// Nothing is made before the plan exists, and the plan never changes.
+fn goal_rounds_plan_first(after: &Step, seen: &Seen) -> Result<(), TestCaseError> {
+    let facts = after.round.facts();
+    let is_made = !facts.started.calibration && facts.started.rebase.is_none();
+    if facts.started.spec.mode == LoopMode::GoalLoop && is_made {
+        prop_assert!(facts.attempts.is_empty() || facts.plan.is_some(), "made without a plan");
+    }
+    let brief = facts.plan.as_ref().map(|plan| plan.brief.clone());
+    prop_assert_eq!(brief, seen.brief.clone(), "the plan changed");
     Ok(())
 }
 
@@ -122,7 +163,8 @@ fn waits_are_bounded(round: &Round) -> Result<(), TestCaseError> {
 fn something_follows(after: &Step) -> Result<(), TestCaseError> {
     let busy = match after.round.phase() {
         Phase::Making(AgentRun::Started) | Phase::Checking(_, AgentRun::Started) => true,
-        Phase::Calibrating(AgentRun::Started) => true,
+        Phase::Calibrating(AgentRun::Started) | Phase::Planning(AgentRun::Started) => true,
+        Phase::Attacking(_) => !after.round.facts().running.is_empty(),
         Phase::Sending(_) => outward(&after.round).count() > after.round.facts().deliveries.len(),
         _ => after.round.is_at_rest(),
     };
@@ -131,7 +173,7 @@ fn something_follows(after: &Step) -> Result<(), TestCaseError> {
 }
 
 /// Recovery works after a crash at any point. No maker of a started attempt is started again, and nothing that has
-/// arrived is sent again.
+/// arrived is sent again, and nothing is sent behind a change in doubt.
 fn recovery_is_safe(round: &Round) -> Result<(), TestCaseError> {
     if matches!(round.phase(), Phase::Ended(_)) {
         return Ok(());
@@ -139,7 +181,13 @@ fn recovery_is_safe(round: &Round) -> Result<(), TestCaseError> {
     let recovered = step(round, Event::Recovered).map_err(|misfit| TestCaseError::fail(misfit.to_string()))?;
     prop_assert!(!recovered.actions.is_empty(), "a recovered round has nothing to do");
     let makes = recovered.actions.iter().any(|action| matches!(action, Action::Make(_)));
-    prop_assert!(!makes, "recovery starts a maker in a workspace that was not inspected");
+    let is_goal = round.facts().started.spec.mode == LoopMode::GoalLoop;
+    let was_due = matches!(round.phase(), Phase::Making(AgentRun::Due | AgentRun::NextPhase));
+    prop_assert!(!makes || (is_goal && was_due), "recovery starts a maker that was started before");
+    if is_goal && was_due && !round.facts().attempts.is_empty() {
+        prop_assert_eq!(recovered.round.phase(), round.phase(), "a goal round does not resume at its next action");
+        return Ok(());
+    }
     let between = matches!(round.phase(), Phase::Making(AgentRun::Again) | Phase::Held(..));
     if between {
         prop_assert!(matches!(recovered.round.phase(), Phase::Suspended(..)), "kept work was not kept");
@@ -150,9 +198,18 @@ fn recovery_is_safe(round: &Round) -> Result<(), TestCaseError> {
         if let Action::Send(positions) = action {
             let arrived = |position: &u32| round.facts().deliveries.iter().any(|(done, _)| done == position);
             prop_assert!(!positions.iter().any(arrived), "sent twice");
+            prop_assert!(!is_change_in_doubt(round), "items follow a change that may not be there");
         }
     }
     Ok(())
+}
+
+/// Whether the round's pull request or commit may have been sent, and no record says whether it was.
+fn is_change_in_doubt(round: &Round) -> bool {
+    let doubts: Vec<u32> = round.facts().doubts().collect();
+    let items = round.facts().attempt().map(|attempt| attempt.items.as_slice()).unwrap_or_default();
+    let is_change = |kind: ActionKind| matches!(kind, ActionKind::PullRequest | ActionKind::Commit);
+    items.iter().any(|item| is_change(item.kind) && doubts.contains(&item.position))
 }
 
 fn through_json(event: &Event) -> Result<(), TestCaseError> {
@@ -169,6 +226,11 @@ proptest! {
     #[test]
     fn any_sequence_of_events_keeps_the_promises(choices in choices()) {
         walk(&choices)?;
+    }
+
+    #[test]
+    fn any_sequence_of_results_and_answers_keeps_the_promises(choices in choices()) {
+        walk_on(begins_to_send(), &choices)?;
     }
 
     #[test]
@@ -217,7 +279,31 @@ fn walks_reach_every_end_and_every_stage() {
     let missing: Vec<_> =
         RoundOutcome::ALL.into_iter().map(RoundOutcome::word).filter(|end| !ends.contains(end)).collect();
     assert_eq!(missing, Vec::<&str>::new());
-    assert_eq!(kinds.len(), 23, "{kinds:?}");
+    assert_eq!(kinds.len(), 28, "{kinds:?}");
+}
+
+/// The walks of a round that sends are also records of earlier builds, which continued behind a change in doubt, and
+/// histories of this build, which sends the other items after the answer.
+#[test]
+fn walks_go_on_behind_a_doubt_and_after_the_answer_about_it() {
+    let mut runner = TestRunner::deterministic();
+    let (mut behind, mut after) = (0, 0);
+    for _ in 0..500 {
+        let choices = choices().new_tree(&mut runner).expect("choices").current();
+        let walk = walk_on(begins_to_send(), &choices).expect("the promises hold");
+        for pair in walk.events.windows(2) {
+            behind += usize::from(is_behind_a_doubt(&pair[0], &pair[1]));
+            after += usize::from(matches!(pair, [Event::Approved(_), Event::Delivered(_)]));
+        }
+    }
+    assert!(behind > 5 && after > 5, "{behind} behind a doubt, {after} after an answer");
+}
+
+/// An item of a record of an earlier build: the change, which comes first in walks, is in doubt.
+fn is_behind_a_doubt(doubt: &Event, next: &Event) -> bool {
+    let is_doubt =
+        |ended: &DeliveryEnded| ended.position == 1 && matches!(ended.result, DeliveryResult::InDoubt { .. });
+    matches!((doubt, next), (Event::Delivered(change), Event::Delivered(_)) if is_doubt(change))
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The spec as embedders use it: the seed's builder, checking without a file, JSON without loss for any spec.
 
+use loopwright_core::attack::AttackRole;
 use loopwright_core::budget::TokenBudget;
 use loopwright_core::level::LoopLevel;
 use loopwright_core::spec::*;
@@ -54,13 +55,74 @@ fn a_checked_spec_has_a_name_a_hash_and_notes() {
 }
 
 #[test]
-fn parts_of_verification_that_cannot_run_are_reasons_not_to_run() {
+fn a_workflow_is_more_than_one_round() {
     let mut spec = spec();
+    spec.mode = LoopMode::DynamicWorkflow;
+    spec.workflow = Some(WorkflowSpec { items: vec!["one".to_owned()], ..WorkflowSpec::default() });
+    assert_eq!(spec.clone().check().expect("a workflow").not_runnable().len(), 1);
+    spec.workflow = None;
     spec.mode = LoopMode::GoalLoop;
     spec.prompts.planner = Some("plan".to_owned());
-    spec.prover = Some(ProverSpec { start: Vec::new(), ready: None, exercise: vec!["./x".to_owned()] });
-    spec.attack = Some(AttackSpec { roles: vec!["security".to_owned()] });
-    assert_eq!(spec.check().expect("declared, not wrong").not_runnable().len(), 4);
+    assert!(spec.check().expect("a goal loop").not_runnable().is_empty());
+}
+
+#[test]
+fn goal_loops_declare_only_what_has_an_effect() {
+    let goal = || LoopSpec { mode: LoopMode::GoalLoop, attempts: 4, ..spec() };
+    let exercise = || ProverSpec { exercise: vec!["./x".to_owned()], ..ProverSpec::default() };
+    let request = |url: &str| ProofRequest { url: url.to_owned(), status: None, contains: None };
+    let attack = |roles: &[&str]| {
+        let roles = roles.iter().map(|name| AttackRole::BuiltIn((*name).to_owned())).collect();
+        Some(AttackSpec { roles, timeout: None })
+    };
+    let cases: [(&str, LoopSpec); 13] = [
+        ("only a goal loop has a planner", {
+            let mut one = spec();
+            one.prompts.planner = Some("plan".to_owned());
+            one
+        }),
+        ("`mode: time-loop` without a trigger", LoopSpec { mode: LoopMode::TimeLoop, ..spec() }),
+        ("neither `exercise` nor `http`", LoopSpec { prover: Some(ProverSpec::default()), ..goal() }),
+        ("both `exercise` and `http`", {
+            let http = Some(request("http://127.0.0.1:{port}/"));
+            LoopSpec { prover: Some(ProverSpec { http, ..exercise() }), ..goal() }
+        }),
+        ("is not an address of the application", {
+            let http = Some(request("http://example.org/"));
+            LoopSpec { prover: Some(ProverSpec { http, ..ProverSpec::default() }), ..goal() }
+        }),
+        ("`prover.start` without `ready`", {
+            LoopSpec { prover: Some(ProverSpec { start: vec!["./app".to_owned()], ..exercise() }), ..goal() }
+        }),
+        ("`ready` without `start`", {
+            LoopSpec { prover: Some(ProverSpec { ready: Some("up".to_owned()), ..exercise() }), ..goal() }
+        }),
+        ("`attack` without roles", LoopSpec { attack: attack(&[]), ..goal() }),
+        ("is no built-in attacker", LoopSpec { attack: attack(&["burglar"]), ..goal() }),
+        ("is there already", LoopSpec { attack: attack(&["security", "security"]), ..goal() }),
+        ("could not save an attempt", LoopSpec { plateau: Some(PlateauSpec { window: 3 }), ..goal() }),
+        ("an attacker without `attack`", {
+            let mut one = goal();
+            one.prompts.attacker = Some("break it".to_owned());
+            one
+        }),
+        ("it has no agent", {
+            let mut one = goal();
+            one.prompts.prover = Some("prove it".to_owned());
+            one
+        }),
+    ];
+    for (expected, spec) in cases {
+        let problems = spec.check().expect_err(expected).to_string();
+        assert!(problems.contains(expected), "{expected}: {problems}");
+    }
+    let good = LoopSpec {
+        prover: Some(exercise()),
+        attack: attack(&["security"]),
+        plateau: Some(PlateauSpec { window: 2 }),
+        ..goal()
+    };
+    assert!(good.check().is_ok());
 }
 
 #[test]

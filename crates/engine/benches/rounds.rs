@@ -222,7 +222,7 @@ fn past_row(repo: &str, id: &str, loop_name: &str, at_ms: i64) -> RoundRow {
         occurrence: format!("manual:{id}"),
         trigger: "manual".to_owned(),
         item: None,
-        level: "L2".to_owned(),
+        level: loopwright::LoopLevel::L2Assisted,
         phase: loopwright_core::round::RoundPhase::Ended,
         outcome: Some(loopwright::RoundOutcome::Shipped),
         started_ms: at_ms,

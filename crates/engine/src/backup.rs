@@ -6,7 +6,7 @@
 
 mod copy;
 
-use crate::state_dir::make_dir;
+use crate::state_dir::{StateDir, make_dir, open_plain};
 use crate::store::{Store, StoreError, StoreMode, VerifyReport};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
@@ -19,6 +19,8 @@ const MANIFEST: &str = "backup.json";
 const MANIFEST_MAX: u64 = 256 << 20;
 /// The version of the manifest's format.
 const SCHEMA: u32 = 1;
+/// The file in which a restored state remembers its restore.
+const RESTORED: &str = "restored.json";
 /// The database, in a state folder and in a copy.
 const STORE: &str = "store.db";
 
@@ -141,11 +143,11 @@ pub async fn make(store: &Store, state: &Path, into: &Path, now_ms: i64) -> Resu
 }
 
 /// Restores a backup to a new state directory. Every file is compared with the manifest and the whole record is
-/// verified before the folder is renamed to its final name.
+/// verified before the folder is renamed to its final name. The restored state remembers that it was restored.
 ///
 /// # Errors
 /// When a state directory already exists, or the backup is damaged. Nothing is left behind then.
-pub async fn restore(from: &Path, state: &Path) -> Result<BackupSummary, BackupError> {
+pub async fn restore(from: &Path, state: &Path, now_ms: i64) -> Result<BackupSummary, BackupError> {
     let manifest = read_manifest(from)?;
     let draft = Draft::beside(state)?;
     let (from, folder) = (from.to_owned(), draft.0.clone());
@@ -163,14 +165,42 @@ pub async fn restore(from: &Path, state: &Path) -> Result<BackupSummary, BackupE
         let why = format!("has {events} events, but {} were copied", manifest.events);
         return Err(BackupError::Damaged { path: STORE.to_owned(), why });
     }
+    let restored = RestoredState { as_of_ms: manifest.at_ms, restored_ms: now_ms };
+    let text = serde_json::to_vec(&restored).expect("two numbers are plain data");
+    let place = draft.0.join(RESTORED);
+    // A backup of a restored state has such a file.
+    let _ = fs::remove_file(&place);
+    copy::write(&place, &mut text.as_slice())?;
     draft.take_place(state)?;
     Ok(manifest.copied(state))
+}
+
+/// The moments of a restore, which the restored state remembers: it does not know what was sent between them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RestoredState {
+    /// When the backup was made, in milliseconds since 1970.
+    pub as_of_ms: i64,
+    /// When it was restored.
+    pub restored_ms: i64,
+}
+
+impl RestoredState {
+    /// The last restore of a state; `None` if it was never restored. A file that cannot be read is a restore at an
+    /// unknown time.
+    pub(crate) fn read(state: &StateDir) -> Option<Self> {
+        let path = state.root().join(RESTORED);
+        if fs::symlink_metadata(&path).is_err() {
+            return None;
+        }
+        let text = copy::read(&path, MANIFEST_MAX).unwrap_or_default();
+        Some(serde_json::from_slice(&text).unwrap_or(Self { as_of_ms: 0, restored_ms: i64::MAX }))
+    }
 }
 
 fn bring_back(from: &Path, folder: &Path, kept: &BackupFile) -> Result<(), BackupError> {
     let damaged = |why: String| BackupError::Damaged { path: kept.path.clone(), why };
     is_inside(&kept.path)?;
-    let mut file = copy::open(&from.join(&kept.path)).map_err(|error| damaged(format!("cannot be read: {error}")))?;
+    let mut file = open_plain(&from.join(&kept.path)).map_err(|error| damaged(format!("cannot be read: {error}")))?;
     let (bytes, sha256) = copy::write(&folder.join(&kept.path), &mut file)?;
     match bytes == kept.bytes && sha256 == kept.sha256 {
         true => Ok(()),

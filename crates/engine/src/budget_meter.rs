@@ -32,7 +32,7 @@ impl SpendKey {
     pub(crate) fn new(scope: SpendScope, place: &SpendOwner<'_>) -> Self {
         let none = String::new;
         let (repo, loop_name) = (place.repo.to_owned(), place.loop_name.to_owned());
-        let day = place.day.to_owned();
+        let day = if scope == SpendScope::Loop { place.loop_day.to_owned() } else { place.day.to_owned() };
         let (when, repo, loop_name, item) = match scope {
             SpendScope::Loop => (day, repo, loop_name, none()),
             SpendScope::Repo => (day, repo, none(), none()),
@@ -47,7 +47,10 @@ impl SpendKey {
 /// The owner of a start's spend: its day, repository, loop and item.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SpendOwner<'a> {
+    /// The day of the user's zone.
     pub(crate) day: &'a str,
+    /// The day of the loop's zone.
+    pub(crate) loop_day: &'a str,
     pub(crate) repo: &'a str,
     pub(crate) loop_name: &'a str,
     pub(crate) item: Option<&'a str>,
@@ -130,6 +133,7 @@ impl BudgetMeter {
         }
         let row = match key.scope {
             SpendScope::Item => store.item_spend(place.repo, place.loop_name, &key.item).await?,
+            SpendScope::Loop => store.spend(key.scope, place.repo, place.loop_name, place.loop_day).await?,
             scope => store.spend(scope, place.repo, place.loop_name, place.day).await?,
         };
         let (spent, reserved) = row_amounts(&row);

@@ -43,14 +43,19 @@ pub struct CacheError {
 }
 
 /// Package stores by the manifest that uses them. Each holds packages only; tokens and settings are stored beside it.
-const STORES: [(&str, &[&str]); 7] = [
+const STORES: [(&str, &[&str]); 9] = [
     ("Cargo.toml", &[".cargo/registry", ".cargo/git"]),
-    ("package.json", &[".npm/_cacache"]),
-    ("pyproject.toml", &[".cache/pip", ".cache/uv"]),
+    (
+        "package.json",
+        &[".npm/_cacache", ".local/share/pnpm/store", ".cache/yarn", ".yarn/berry/cache", ".bun/install/cache"],
+    ),
+    ("pyproject.toml", &[".cache/pip", ".cache/uv", ".cache/pypoetry", ".cache/pdm"]),
     ("requirements.txt", &[".cache/pip", ".cache/uv"]),
     ("setup.py", &[".cache/pip", ".cache/uv"]),
     ("go.mod", &["go/pkg/mod"]),
     ("pom.xml", &[".m2/repository"]),
+    ("build.gradle", &[".gradle/caches", ".gradle/wrapper"]),
+    ("build.gradle.kts", &[".gradle/caches", ".gradle/wrapper"]),
 ];
 
 /// The caches of a loop: those it names, or else the package stores of this machine that base has a manifest for.

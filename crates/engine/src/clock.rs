@@ -42,6 +42,12 @@ pub(crate) async fn pause(span: Duration) {
     let _ = tokio::time::timeout(span, std::future::pending::<()>()).await;
 }
 
+/// Milliseconds since the boot, also those in which the machine was suspended or this process was frozen.
+pub(crate) fn boot_ms() -> i64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    now.tv_sec.saturating_mul(1_000).saturating_add(now.tv_nsec / 1_000_000)
+}
+
 /// The longest wait before the clock is read again.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 

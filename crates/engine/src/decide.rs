@@ -12,10 +12,24 @@ use crate::store::{InboxKind, RoundRow};
 use loopwright_core::actor::Actor;
 use loopwright_core::budget::Reservation;
 use loopwright_core::report::RoundReport;
-use loopwright_core::round::{Event, Expired, PersonDecision, Refusal, Round, RoundPhase, RoundResumed};
+use loopwright_core::round::{Event, Expired, PersonDecision, QuestionHeld, Refusal, Round, RoundPhase, RoundResumed};
+use std::time::Duration;
 
 /// The number of open questions that are checked for expiry at a time.
 const QUESTIONS: u32 = 1000;
+
+/// A person's request for more time to answer a question.
+#[derive(Debug, Clone)]
+pub struct QuestionHold {
+    /// The person.
+    pub actor: Actor,
+    /// The candidate that the person saw; empty binds none.
+    pub candidate: String,
+    /// For how long from now; at most 30 days count.
+    pub lasts: Duration,
+    /// The reason, if they gave one.
+    pub why: Option<String>,
+}
 
 impl Engine {
     /// Approves a waiting candidate, and delivers it when enough people have approved. The loop's approval policy
@@ -32,7 +46,7 @@ impl Engine {
         bind: &LoopBindings,
     ) -> Result<RoundReport, EngineError> {
         let (candidate, why, at_ms) = (candidate.to_owned(), None, Some(self.now_ms()));
-        let said = PersonDecision { actor: actor.into(), candidate, why, at_ms, position: None };
+        let said = PersonDecision { actor: actor.into(), candidate, why, at_ms, position: None, same_as: None };
         if self.is_expired_by_row(round).await? {
             self.expire_round(round, bind).await?;
             return Err(EngineError::Stale("the approval request has expired, which counts as a denial".to_owned()));
@@ -55,8 +69,67 @@ impl Engine {
         why: &str,
         bind: &LoopBindings,
     ) -> Result<RoundReport, EngineError> {
-        let (candidate, why, at_ms) = (String::new(), Some(why.to_owned()), Some(self.now_ms()));
-        let said = PersonDecision { actor: actor.into(), candidate, why, at_ms, position: None };
+        self.deny_candidate(round, "", actor, why, bind).await
+    }
+
+    /// As [`Engine::deny`], and binds the candidate that the person saw; an empty one binds none.
+    ///
+    /// # Errors
+    /// As [`Engine::deny`]; [`EngineError::Refused`] also when another candidate waits.
+    pub async fn deny_candidate(
+        &self,
+        round: &str,
+        candidate: &str,
+        actor: impl Into<Actor>,
+        why: &str,
+        bind: &LoopBindings,
+    ) -> Result<RoundReport, EngineError> {
+        let (candidate, why, at_ms) = (candidate.to_owned(), Some(why.to_owned()), Some(self.now_ms()));
+        let said = PersonDecision { actor: actor.into(), candidate, why, at_ms, position: None, same_as: None };
+        self.end_waiting(round, Event::Denied(said), bind).await
+    }
+
+    /// Gives a waiting question more time, if the person may answer it. It expires not before the hold ends.
+    ///
+    /// # Errors
+    /// [`EngineError::Refused`] when the person may not answer, another candidate waits, or the question has expired;
+    /// [`EngineError::Stale`] when the round does not wait.
+    pub async fn hold_question(
+        &self,
+        round: &str,
+        hold: QuestionHold,
+        bind: &LoopBindings,
+    ) -> Result<RoundReport, EngineError> {
+        let QuestionHold { actor, candidate, lasts, why } = hold;
+        let (at_ms, lasts_ms) = (self.now_ms(), i64::try_from(lasts.as_millis()).unwrap_or(i64::MAX));
+        let held = QuestionHeld { actor, candidate, until_ms: at_ms.saturating_add(lasts_ms), why, at_ms };
+        self.end_waiting(round, Event::QuestionHeld(held), bind).await
+    }
+
+    /// When the open question of a round expires.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn question_end(&self, round: &str) -> Result<Option<i64>, EngineError> {
+        let question = self.store.inbox_item(&question_id(round)).await?;
+        Ok(question.and_then(|row| row.expires_ms))
+    }
+
+    /// Ends a waiting round whose candidate was answered in another round: the same change is one question. The denial
+    /// does not count against the loop.
+    ///
+    /// # Errors
+    /// As [`Engine::deny`].
+    pub async fn close_duplicate(
+        &self,
+        round: &str,
+        answered: &str,
+        actor: impl Into<Actor>,
+        bind: &LoopBindings,
+    ) -> Result<RoundReport, EngineError> {
+        let why = Some(format!("round {answered} has the same candidate, and was answered"));
+        let (candidate, at_ms, same_as) = (String::new(), Some(self.now_ms()), Some(answered.to_owned()));
+        let said = PersonDecision { actor: actor.into(), candidate, why, at_ms, position: None, same_as };
         self.end_waiting(round, Event::Denied(said), bind).await
     }
 
@@ -77,7 +150,7 @@ impl Engine {
         let candidate = recorded.round.facts().attempt().and_then(|attempt| attempt.candidate.clone());
         let (candidate, why) = (candidate.unwrap_or_default(), missing.map(str::to_owned));
         let (at_ms, position) = (Some(self.now_ms()), Some(position));
-        let said = PersonDecision { actor: actor.into(), candidate, why, at_ms, position };
+        let said = PersonDecision { actor: actor.into(), candidate, why, at_ms, position, same_as: None };
         let event = if missing.is_some() { Event::Denied(said) } else { Event::Approved(said) };
         self.end_waiting(round, event, bind).await
     }
@@ -134,7 +207,9 @@ impl Engine {
 
     async fn end_waiting(&self, round: &str, event: Event, bind: &LoopBindings) -> Result<RoundReport, EngineError> {
         // An answer is always processed completely: a delivery that has begun is not stopped half-way.
-        let after = self.apply_answer(round, event, RoundCaller::manual(bind, &CancelToken::new())).await?;
+        let cancel = CancelToken::new();
+        // The work of a whole round is a large future; on the stack of a small thread it would not fit twice.
+        let after = Box::pin(self.apply_answer(round, event, RoundCaller::manual(bind, &cancel))).await?;
         self.round_report(&after).await
     }
 

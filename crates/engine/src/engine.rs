@@ -6,11 +6,12 @@ use crate::agents::providers::ProviderChoice;
 use crate::agents::{self, AgentLogin};
 use crate::boundary::{self, HostSupport};
 use crate::budget_meter::BudgetMeter;
+use crate::ceiling_source::CeilingSource;
 use crate::clock::{Clock, SystemClock};
 use crate::egress::{EgressRoutes, ModelProvider};
 use crate::error::EngineError;
 use crate::events::{EventBus, EventKind, LiveEvent};
-use crate::git::{Git, UserRepo};
+use crate::git::{CommitSigner, Git, UserRepo};
 use crate::known_secrets::KnownSecrets;
 use crate::lease;
 use crate::live_rounds::LiveRounds;
@@ -22,7 +23,8 @@ use crate::round::{LoopBindings, RoundCaller, RoundDriver, RunRequest, SignalNov
 use crate::sandbox_view::{HiddenPaths, KernelIsolation, SandboxViews};
 use crate::seam::{Seam, SeamFault};
 use crate::shared_lock::{SharedGuard, SharedLock};
-use crate::state_dir::{StateDir, StateFileError};
+use crate::shared_watch;
+use crate::state_dir::{StateDir, StateFileError, removable_entries};
 use crate::store::{
     AnswerRow, DISPATCHER, LeaseHolder, LeaseNeeds, LeaseRequest, ProcessInfo, RowChange, SignalRow, Store, StoreBatch,
     StoreError, StoreErrorKind, StoreMode,
@@ -30,12 +32,13 @@ use crate::store::{
 use crate::toolchains::{self, ShownPath};
 use crate::workspace::{self, Workspaces};
 use loopwright_core::autonomy::AutonomyRules;
-use loopwright_core::config::{PeopleConfig, SharedBudget};
+use loopwright_core::cadence::DayZone;
+use loopwright_core::config::{AgentOptions, AgentOptionsTable, PeopleConfig, SharedBudget};
 use loopwright_core::dispatch::LoopKey;
 use loopwright_core::prices::ModelPrices;
 use loopwright_core::report::RoundReport;
 use loopwright_core::round::{Boundary, Round};
-use loopwright_core::spec::{AgentSpec, LoopSpec};
+use loopwright_core::spec::{AgentSpec, AgentUse, LoopSpec};
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -49,6 +52,8 @@ pub struct EngineSettings {
     pub store: Option<String>,
     /// The author of the engine's commits.
     pub identity: CommitIdentity,
+    /// The key that signs the commits that are sent.
+    pub signer: Option<CommitSigner>,
     /// How long an approval request waits before it expires, which counts as a denial.
     pub approval: Duration,
     /// Globs of further paths that always need a person.
@@ -61,16 +66,22 @@ pub struct EngineSettings {
     pub known_secrets: KnownSecrets,
     /// The clock.
     pub clock: Arc<dyn Clock>,
+    /// The user's zone: the days and months of shared budgets, and those of loops without a zone of their own.
+    pub zone: DayZone,
     /// Model providers that agents may use, with their keys; only the egress proxy reads the keys.
     pub providers: Vec<ModelProvider>,
     /// Agents' own sign-ins, for roles whose provider has no key.
     pub logins: Vec<AgentLogin>,
+    /// Options of agents.
+    pub agent_options: AgentOptionsTable,
     /// The prices of tokens.
     pub prices: Arc<ModelPrices>,
     /// How long a round may wait for providers in total; a round is suspended at once when this is zero.
     pub provider_wait: Duration,
     /// Ceilings over all loops of a repository, and over all repositories.
     pub budget: SharedBudget,
+    /// Reads the budgets again before every start of an agent, because people may have lowered them.
+    pub ceilings: Option<Arc<dyn CeilingSource>>,
     /// The sandbox features of this host, if known; otherwise the engine probes them once.
     pub host: Option<HostSupport>,
     /// Forges and messengers besides the local forge.
@@ -106,17 +117,21 @@ impl EngineSettings {
             state: state.into(),
             store: None,
             identity: CommitIdentity::default(),
+            signer: None,
             approval: Duration::from_secs(7 * 86_400),
             sensitive: Vec::new(),
             extra_path: Vec::new(),
             home: None,
             known_secrets: KnownSecrets::default(),
             clock: Arc::new(SystemClock),
+            zone: DayZone::default(),
             providers: Vec::new(),
             logins: Vec::new(),
+            agent_options: AgentOptionsTable::default(),
             prices: Arc::default(),
             provider_wait: Duration::from_secs(15 * 60),
             budget: SharedBudget::default(),
+            ceilings: None,
             host: None,
             forges: None,
             people: PeopleConfig::default(),
@@ -152,8 +167,6 @@ pub struct Engine {
     host: Arc<tokio::sync::OnceCell<HostSupport>>,
     /// Held while a base is prepared: one at a time, over all loops and processes.
     bases: SharedLock,
-    /// Held while a set-up runs: one at a time, over all loops and processes.
-    setups: SharedLock,
 }
 
 impl Engine {
@@ -165,20 +178,22 @@ impl Engine {
         let places = StateDir::open(&settings.state, settings.seam.clone())?;
         let process = ProcessInfo::current(settings.clock.now_ms());
         let store = open_store(&settings, &places, StoreMode::Write(process)).await?;
-        let is_leased = store.is_leased();
+        let (is_leased, live_rounds) = (store.is_leased(), LiveRounds::default());
         let store: Arc<Store> = Arc::new(store);
         if is_leased {
-            drop(tokio::spawn(renew(Arc::downgrade(&store), Arc::clone(&settings.clock))));
+            drop(tokio::spawn(renew(Arc::downgrade(&store), Arc::clone(&settings.clock), live_rounds.clone())));
+            let watch = shared_watch::watch(Arc::downgrade(&store), Arc::clone(&settings.clock), live_rounds.clone());
+            drop(tokio::spawn(watch));
         }
         close_doors(&places, store.as_ref()).await?;
         if store.others().await?.is_empty() {
+            crate::git::remove_stale_locks(places.root(), settings.clock.now_ms());
             sweep_behind(&places);
         }
         let git = Git::new(settings.seam.clone());
         let proc = ProcessRunner::new(settings.seam.clone());
         let host = Arc::new(tokio::sync::OnceCell::new_with(settings.host.clone()));
         let bases = SharedLock::new(places.root().join(workspace::BASES_LOCK));
-        let setups = SharedLock::new(places.root().join("setups.lock"));
         Ok(Self {
             settings: Arc::new(settings),
             state_dir: places,
@@ -186,13 +201,12 @@ impl Engine {
             hold: CloseDuty::Own,
             git,
             proc,
-            live_rounds: LiveRounds::default(),
+            live_rounds,
             events: EventBus::default(),
             budget_meter: BudgetMeter::default(),
             questions: Arc::default(),
             host,
             bases,
-            setups,
         })
     }
 
@@ -351,7 +365,7 @@ impl Engine {
         }
         let (mut run, actions) = RoundDriver::start(self, request, caller).await?;
         on_start(&run.round().facts().started.round);
-        if let Err(error) = run.drive(actions).await {
+        if let Err(error) = Box::pin(run.drive(actions)).await {
             lease::give_back(self, &run.round().facts().started.round).await;
             return Err(error);
         }
@@ -367,11 +381,6 @@ impl Engine {
     /// Locks the preparation and removal of bases against other tasks and processes.
     pub(crate) async fn lock_bases(&self) -> Result<SharedGuard, EngineError> {
         Ok(self.bases.lock().await.map_err(|error| StateFileError::new("lock", self.bases.path(), error))?)
-    }
-
-    /// Locks the set-up of repositories against other tasks and processes.
-    pub(crate) async fn lock_setups(&self) -> Result<SharedGuard, EngineError> {
-        Ok(self.setups.lock().await.map_err(|error| StateFileError::new("lock", self.setups.path(), error))?)
     }
 
     /// The sandbox features of this host; probed once.
@@ -392,7 +401,7 @@ impl Engine {
         let (ground, keep_out) = (self.path_roots(repo), self.hidden_paths(repo));
         let tools = toolchains::detect(&ground, &self.settings.extra_path, &spec.toolchains, &keep_out);
         let tools = tools.map_err(|errors| EngineError::not_runnable(&spec.name, &errors))?;
-        Ok(SandboxViews::new(boundary::isolation_for(boundary), tools))
+        Ok(SandboxViews::new(boundary::isolation_for(boundary), tools).with_external(spec.into()))
     }
 
     /// The host paths, besides the system's folders, that programs of a loop see: those of their toolchains. Empty when
@@ -430,9 +439,16 @@ impl Engine {
         self.settings.providers.iter().map(ModelProvider::name).collect()
     }
 
+    /// The user's options of an agent.
+    pub(crate) fn options_of(&self, agent: AgentUse) -> AgentOptions {
+        self.settings.agent_options.get(agent.word()).cloned().unwrap_or_default()
+    }
+
     /// The agent's own sign-in, where its provider has no key and the user allows it.
     pub(crate) fn login(&self, agent: &AgentSpec) -> Option<&AgentLogin> {
         let lacks = ProviderChoice::for_spec(agent).is_unmet_by(&self.provider_names());
+        // A sign-in is for the agent's usual provider only.
+        let lacks = lacks && agent.provider.is_none();
         self.settings.logins.iter().find(|login| lacks && login.agent == agent.agent)
     }
 
@@ -466,14 +482,24 @@ impl Engine {
 /// How often leases are renewed. Three renewals in a row may be missed.
 const RENEW: Duration = Duration::from_secs(60);
 
-/// Renews the leases of this process while its store is open. A renewal that fails is retried at the next interval:
-/// only a fenced write shows that a lease is lost.
-async fn renew(store: Weak<Store>, clock: Arc<dyn Clock>) {
+/// Renews the leases of this process while its store is open, also right after the process or the machine was frozen. A
+/// renewal that fails is retried at the next interval. A round whose lease another process took ends its agents at once:
+/// only that process may continue it.
+async fn renew(store: Weak<Store>, clock: Arc<dyn Clock>, live_rounds: LiveRounds) {
     loop {
-        clock.after(RENEW).await;
+        // A timer of monotonic time stops while the machine is suspended; the other one does not.
+        let at_ms = clock.now_ms().saturating_add(i64::try_from(RENEW.as_millis()).unwrap_or(i64::MAX));
+        tokio::select! {
+            () = clock.after(RENEW) => {}
+            () = clock.until(at_ms) => {}
+        }
         let Some(store) = store.upgrade() else { return };
-        if let Err(StoreError { kind: StoreErrorKind::Closed, .. }) = store.renew().await {
-            return;
+        match store.renew().await {
+            Ok(lost) => {
+                lost.iter().for_each(|round| live_rounds.end(round, "another process has taken the round over"))
+            }
+            Err(StoreError { kind: StoreErrorKind::Closed, .. }) => return,
+            Err(_) => {}
         }
     }
 }
@@ -481,7 +507,7 @@ async fn renew(store: Weak<Store>, clock: Arc<dyn Clock>) {
 /// Removes the sockets of rounds that no process works on; those of a dead engine have no listener. A socket that
 /// cannot be removed is replaced when its round resumes.
 async fn close_doors(places: &StateDir, store: &Store) -> Result<(), EngineError> {
-    let doors: Vec<_> = std::fs::read_dir(places.sockets()).into_iter().flatten().flatten().collect();
+    let doors = removable_entries(&places.sockets());
     if doors.is_empty() {
         return Ok(());
     }

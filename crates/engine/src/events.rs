@@ -57,6 +57,13 @@ pub enum EventKind {
         /// The line, without control characters.
         line: String,
     },
+    /// A gate or a set-up command runs; published at its start and a few times a second while it writes lines.
+    ProgramLine {
+        /// The gate's name, or `setup`.
+        program: String,
+        /// Its last line, without control characters; empty at its start.
+        line: String,
+    },
     /// A gate ended.
     Gate(GateResult),
     /// An event of a round is in the journal; its body can be read from the store.
@@ -149,6 +156,15 @@ pub enum EventKind {
     Expired {
         /// The outcome of the round, or the reason why it could not be closed.
         ended: Result<Option<RoundOutcome>, String>,
+    },
+    /// The daily pass over old data has ended.
+    Collected {
+        /// How many things it removed.
+        removed: usize,
+        /// Their size.
+        freed_bytes: u64,
+        /// The first thing that it could not remove, and why.
+        stuck: Option<String>,
     },
     /// Receipts of occurrences that started nothing are durable.
     Receipts(Vec<OccurrenceReceipt>),

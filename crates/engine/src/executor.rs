@@ -47,7 +47,9 @@ impl Deliver for ExecutorOutlet {
             let action = ProposedAction::new(item.item.kind.word(), summary, true);
             self.clean().remove(&item.key);
             match self.executor.execute(&self.spec, &action, &item.key).await {
-                Ok(receipt) => Ok(DeliveryReceipt { place: receipt.summary, head: item.commit.clone(), at_ms: 0 }),
+                Ok(receipt) => {
+                    Ok(DeliveryReceipt { place: receipt.summary, head: item.commit.clone(), at_ms: 0, note: None })
+                }
                 Err(error) => Err(self.trouble(&item.key, &error)),
             }
         })

@@ -2,6 +2,8 @@
 //! signals past their retention. Rounds that run, wait or have an undelivered item keep everything; the journal is
 //! never touched.
 
+mod candidates;
+
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::state_dir::StateFileError;
@@ -18,7 +20,10 @@ const PENDING_MAX: u32 = 10_000;
 /// Rows of one kind that are removed in one transaction.
 const PRUNED_AT_ONCE: i64 = 5_000;
 /// A signal is remembered for at least this long, so that a repeated delivery of it is recognised.
-const SIGNALS_KEPT_MS: i64 = 7 * 86_400_000;
+const SIGNALS_KEPT_MS: i64 = 7 * DAY_MS;
+const DAY_MS: i64 = 86_400_000;
+/// Evidence has its hash as its name.
+const HASH_DIGITS: usize = 64;
 
 /// Whether to remove or only to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,16 +48,27 @@ worded! {
         Report = "report",
         /// Stored bytes that no open round refers to.
         Evidence = "evidence",
+        /// The commit of a round's candidate.
+        Candidate = "candidate",
     }
 }
 
 /// The retention limits, in milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GcRetention {
-    /// Reports and evidence of rounds that ended before this.
+    /// Reports, evidence and candidates of rounds that ended before this.
     pub rounds_before_ms: i64,
     /// Transcripts of rounds that ended before this, and receipts and processed signals from before it.
     pub logs_before_ms: i64,
+}
+
+impl GcRetention {
+    /// The limits at a time, for the data of rounds and for logs.
+    #[must_use]
+    pub fn from_days(now_ms: i64, round_days: u32, log_days: u32) -> Self {
+        let before = |days: u32| now_ms.saturating_sub(i64::from(days) * DAY_MS);
+        Self { rounds_before_ms: before(round_days), logs_before_ms: before(log_days) }
+    }
 }
 
 /// One thing that was removed, or would be.
@@ -88,7 +104,7 @@ pub struct GcReport {
     pub rows: AgedRows,
 }
 
-/// The limits of this collection: rounds with undelivered items, and the age of evidence that may go.
+/// The limits of this collection: rounds with undelivered items or in open workflows, and the age of evidence that may go.
 struct Keep {
     undelivered: HashSet<String>,
     evidence_before_ms: i64,
@@ -99,7 +115,8 @@ impl Keep {
         let pending = store.outbox_pending(PENDING_MAX).await?;
         let mut evidence_before_ms =
             if pending.len() < PENDING_MAX as usize { retention.rounds_before_ms } else { i64::MIN };
-        let undelivered: HashSet<_> = pending.into_iter().map(|row| row.round).collect();
+        let mut undelivered: HashSet<_> = pending.into_iter().map(|row| row.round).collect();
+        undelivered.extend(store.rounds_of_open_workflows().await?);
         let mut needed = store.open_rounds().await?;
         for round in &undelivered {
             needed.extend(store.round(round).await?);
@@ -148,7 +165,10 @@ pub async fn collect(engine: &Engine, retention: GcRetention, mode: GcMode) -> R
         }
     }
     let old = |path: &Path| modified_ms(path).is_some_and(|at| at < keep.evidence_before_ms);
-    let evidence = entries(&engine.state_dir.evidence()).into_iter().filter(|(_, path)| old(path));
+    // The folder may be a link to another disk, where other files are.
+    let is_evidence = |name: &str| name.len() == HASH_DIGITS && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let evidence = entries(&engine.state_dir.evidence()).into_iter();
+    let evidence = evidence.filter(|(name, path)| is_evidence(name) && old(path));
     found.extend(evidence.map(|(_, path)| (GcKind::Evidence, path)));
     if mode == GcMode::Remove && engine.store.others().await?.is_empty() {
         // Folders that dead engines left half removed; one that cannot be removed does not stop the others.
@@ -157,7 +177,14 @@ pub async fn collect(engine: &Engine, retention: GcRetention, mode: GcMode) -> R
         let _ = gone.await;
     }
     let rows = prune(engine, retention, mode).await?;
-    Ok(GcReport { rows, ..remove_all(found, mode) })
+    // Large folders take long, and the rounds of a daemon must not wait for them.
+    let removal = tokio::task::spawn_blocking(move || remove_all(found, mode)).await;
+    let mut swept =
+        GcReport { rows, ..removal.map_err(|error| EngineError::Daemon(format!("remove old data: {error}")))? };
+    let candidates = candidates::collect(engine, &keep, retention.rounds_before_ms, mode).await?;
+    swept.removed.extend(candidates.removed);
+    swept.stuck.extend(candidates.stuck);
+    Ok(swept)
 }
 
 /// Removes rows that are no longer used, a few at a time, so that other writers do not wait long.
@@ -198,6 +225,8 @@ fn remove(kind: GcKind, path: &Path) -> Result<(), EngineError> {
         GcKind::Base => return Ok(workspace::remove_base(path)?),
         GcKind::Transcripts => workspace::remove_tree(path),
         GcKind::Report | GcKind::Evidence => fs::remove_file(path),
+        // Its refs are removed by git.
+        GcKind::Candidate => Ok(()),
     };
     match gone {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

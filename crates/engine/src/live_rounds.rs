@@ -8,8 +8,9 @@
 
 use crate::daemon::{DaemonAdmission, LoopSlot};
 use crate::error::EngineError;
+use crate::proc::CancelToken;
 use loopwright_core::dispatch::{LoopKey, RoundClaims};
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The ids of the running rounds, and the admission that is asked before one starts.
@@ -18,7 +19,8 @@ pub(crate) struct LiveRounds(Arc<Mutex<Inner>>);
 
 #[derive(Default)]
 struct Inner {
-    rounds: HashSet<String>,
+    /// Each with the token that ends its agents, once it has one.
+    rounds: HashMap<String, Option<CancelToken>>,
     admission: Option<Arc<DaemonAdmission>>,
 }
 
@@ -91,13 +93,32 @@ pub(crate) enum RoundStarter {
 impl LiveRounds {
     /// Registers a round, unless it already runs in this process.
     pub(crate) fn register(&self, round: &str) -> Option<LiveRoundGuard> {
-        let new = self.lock().rounds.insert(round.to_owned());
-        new.then(|| LiveRoundGuard { live: self.clone(), round: round.to_owned() })
+        let mut inner = self.lock();
+        let is_new = !inner.rounds.contains_key(round);
+        is_new.then(|| {
+            inner.rounds.insert(round.to_owned(), None);
+            LiveRoundGuard { live: self.clone(), round: round.to_owned() }
+        })
     }
 
     /// Whether the round runs in this process.
     pub(crate) fn contains(&self, round: &str) -> bool {
-        self.lock().rounds.contains(round)
+        self.lock().rounds.contains_key(round)
+    }
+
+    /// The rounds that run in this process and whose agents can be ended. A round that is being taken over, or that
+    /// another process may hold, is not one of them yet.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let inner = self.lock();
+        inner.rounds.iter().filter(|(_, token)| token.is_some()).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Ends the agents of a round that runs here.
+    pub(crate) fn end(&self, round: &str, why: &str) {
+        let token = self.lock().rounds.get(round).cloned().flatten();
+        if let Some(token) = token {
+            token.cancel_because(why);
+        }
     }
 
     /// The admission that is asked, if there is one.
@@ -106,11 +127,11 @@ impl LiveRounds {
     }
 
     /// Sets the admission; returns `false` if there already is one.
-    pub(crate) fn set_admission(&self, porter: Arc<DaemonAdmission>) -> bool {
+    pub(crate) fn set_admission(&self, admission: Arc<DaemonAdmission>) -> bool {
         let mut inner = self.lock();
         let is_free = inner.admission.is_none();
         if is_free {
-            inner.admission = Some(porter);
+            inner.admission = Some(admission);
         }
         is_free
     }
@@ -123,6 +144,15 @@ impl LiveRounds {
     /// The set is sound even if a holder panics: each change is one call.
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LiveRoundGuard {
+    /// This token ends the agents of the round.
+    pub(crate) fn ends_by(&self, token: &CancelToken) {
+        if let Some(known) = self.live.lock().rounds.get_mut(&self.round) {
+            *known = Some(token.clone());
+        }
     }
 }
 
@@ -141,6 +171,15 @@ mod tests {
         let live = LiveRounds::default();
         let here = live.register("r1").expect("the round is not running");
         assert!(live.contains("r1") && live.register("r1").is_none() && live.register("r2").is_some());
+        let token = CancelToken::new();
+        assert!(live.names().is_empty(), "nothing can end it yet");
+        live.end("r1", "it has no agent yet");
+        here.ends_by(&token);
+        assert_eq!(live.names(), ["r1"]);
+        live.end("r2", "it is not here");
+        assert!(!token.is_cancelled());
+        live.end("r1", "taken");
+        assert_eq!(token.why().as_deref(), Some("taken"));
         drop(here);
         assert!(!live.contains("r1") && live.register("r1").is_some());
     }

@@ -106,7 +106,7 @@ impl LoopEngine {
         let repo = self.engine.git().discover(&self.repo).await?;
         for row in self.engine.collect_abandoned().await? {
             if row.loop_name == self.spec.name && row.repo == repo.id {
-                match self.engine.resume(&row.id, &self.bind, &self.cancel).await {
+                match Box::pin(self.engine.resume(&row.id, &self.bind, &self.cancel)).await {
                     Ok(round) => self.notify_sinks(&self.engine.round_report(&round).await?),
                     // Another call took the round after it was listed.
                     Err(EngineError::Stale(_)) => {}
@@ -115,7 +115,7 @@ impl LoopEngine {
             }
         }
         let request = RunRequest::manual(self.spec.clone(), &self.repo, "library");
-        let report = self.engine.run(request, &self.bind, &self.cancel).await?;
+        let report = Box::pin(self.engine.run(request, &self.bind, &self.cancel)).await?;
         Ok(self.notified(report))
     }
 
@@ -200,6 +200,13 @@ impl LoopEngineBuilder {
         self
     }
 
+    /// Binds a planner or an attacker; several are tried in this order. Without one, the maker's agents play the role.
+    #[must_use]
+    pub fn role_agent(mut self, role: Role, agent: impl Agent + 'static) -> Self {
+        self.fallback.add(role, Arc::new(agent));
+        self
+    }
+
     /// Binds the human gate that is asked at L3.
     #[must_use]
     pub fn with_gate(mut self, gate: impl HumanGate + 'static) -> Self {
@@ -266,9 +273,14 @@ impl LoopEngineBuilder {
         let chain = |first: Option<Arc<dyn Agent>>, role| {
             first.into_iter().chain(self.fallback.chain(role).iter().cloned()).collect()
         };
-        let agents = RoleAgents::default()
-            .with_chain(Role::Maker, chain(Some(maker), Role::Maker))
-            .with_chain(Role::Checker, chain(self.checker, Role::Checker));
+        let makers: Vec<Arc<dyn Agent>> = chain(Some(maker), Role::Maker);
+        let mut agents = RoleAgents::default().with_chain(Role::Checker, chain(self.checker, Role::Checker));
+        // A planner or an attacker that is not bound is the maker's agent, started fresh.
+        for role in [Role::Planner, Role::Attacker].into_iter().filter(|role| spec.plays(*role)) {
+            let named = chain(None, role);
+            agents = agents.with_chain(role, if named.is_empty() { makers.clone() } else { named });
+        }
+        let agents = agents.with_chain(Role::Maker, makers);
         let bind = LoopBindings {
             agents,
             gate: self.gate.unwrap_or_else(|| default_gate_for(level).into()),

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 pub use sandbox::{
     CancelToken, CapturedOutput, Confinement, FeedError, FinishedRun, MountSource, OutputChannel, OutputStream,
-    OutputWatch, ProgramTrust, ResourceCeilings, RunEnd, RunLimits, SandboxMount, SandboxNetwork, SpawnError,
-    SpawnErrorKind, SpawnRequest, StartedProcess, StdinFeed, StdinSource, TreeCookie, WatchFlow, make_undumpable,
-    release_memory, sweep,
+    OutputWatch, ProgramTrust, ResourceCeilings, RunEnd, RunLimits, SandboxIdentity, SandboxMount, SandboxNetwork,
+    SpawnError, SpawnErrorKind, SpawnRequest, StartedProcess, StdinFeed, StdinSource, TreeCookie, WatchFlow,
+    hide_memory, make_undumpable, release_memory, resident_memory, sweep,
 };
 
 /// The seam's name for a process.
@@ -55,14 +55,14 @@ pub fn trusted_path() -> &'static str {
     "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 }
 
-/// The environment that every child starts from. It has the programs of `extra_path` and the system's, UTF-8 and UTC,
+/// The environment that every child starts from. It does not set `NO_COLOR`: programs that can print colours test that
+/// they do, and a dumb terminal is enough to keep colours out of logs. It has the programs of `extra_path` and the system's, UTF-8 and UTC,
 /// answers no prompts, and holds nothing of the user who started the engine.
 pub fn base_env(home: &Path, tmp: &Path, extra_path: &[PathBuf]) -> BTreeMap<OsString, OsString> {
     let fixed = [
         ("LANG", "C.UTF-8"),
         ("TZ", "UTC"),
         ("TERM", "dumb"),
-        ("NO_COLOR", "1"),
         ("CI", "true"),
         // Programs that ask for input get a command that always declines.
         ("PAGER", "cat"),
@@ -108,8 +108,7 @@ mod tests {
         let names: Vec<_> = env.keys().map(|name| name.to_string_lossy()).collect();
         assert_eq!(
             names.join(" "),
-            "CI EDITOR GIT_CONFIG_NOSYSTEM GIT_EDITOR GIT_PAGER GIT_TERMINAL_PROMPT HOME LANG NO_COLOR PAGER PATH \
-             TERM TMPDIR TZ"
+            "CI EDITOR GIT_CONFIG_NOSYSTEM GIT_EDITOR GIT_PAGER GIT_TERMINAL_PROMPT HOME LANG PAGER PATH TERM TMPDIR TZ"
         );
     }
 

@@ -1,12 +1,12 @@
 //! Raises: a person adds to a budget, for a loop's day or for one suspended round. Each raise is an event of the
 //! journal and a row that reservations read; no limit is removed for good.
 
-use crate::clock;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::random;
 use crate::store::{NewEvent, RaiseRow, RowChange, StoreBatch};
 use loopwright_core::budget::Reservation;
+use loopwright_core::cadence::DayZone;
 use loopwright_core::round::RoundStarted;
 use loopwright_core::units::Usd;
 
@@ -19,6 +19,8 @@ pub struct BudgetRaise {
     pub loop_name: String,
     /// The suspended round it is for; if absent, it is for today.
     pub round: Option<String>,
+    /// The zone of the loop's days, if it is not the user's.
+    pub zone: Option<DayZone>,
     /// The amount.
     pub by: Reservation,
     /// The person who raised it.
@@ -38,7 +40,7 @@ pub async fn record_raise(engine: &Engine, raise: BudgetRaise) -> Result<RaiseRo
         actor: raise.actor,
         repo: raise.repo,
         loop_name: raise.loop_name,
-        day: clock::day(at_ms),
+        day: raise.zone.unwrap_or_else(|| engine.settings.zone.clone()).day(at_ms),
         round: raise.round,
         micros: number(raise.by.usd.micros()),
         tokens: number(raise.by.tokens),

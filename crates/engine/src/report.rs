@@ -9,7 +9,7 @@ use loopwright_core::round::Round;
 pub fn build_report(round: &Round, outbox: &[OutboxRow]) -> RoundReport {
     let lines = outbox.iter().map(|row| OutboxLine {
         id: row.id.clone(),
-        kind: row.kind.clone(),
+        kind: row.kind.word().to_owned(),
         state: row.state.word().to_owned(),
         target: row.target.clone(),
         receipt: row.receipt.clone(),

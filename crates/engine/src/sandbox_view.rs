@@ -7,20 +7,22 @@
 
 mod copy;
 mod hide;
+mod machine;
 mod nested_names;
 mod tools;
 
 pub(crate) use copy::copy_tree;
+pub use machine::MachineProfile;
 pub use tools::HiddenPaths;
 pub(crate) use tools::is_system;
 
 use crate::caches::{CacheAccess, PackageCache};
-use crate::egress::{BUNDLE_INSIDE, EgressRoute, EgressRoutes};
+use crate::egress::{BUNDLE_INSIDE, CERTIFICATE_VARIABLES, EgressRoute, EgressRoutes};
 use crate::proc::{self, Confinement, MountSource, SandboxMount, SandboxNetwork, SpawnRequest};
 use crate::toolchains::{ShownPath, Toolchains};
-use crate::workspace::{CheckoutFiles, CheckoutMethod, private_dir};
+use crate::workspace::{CheckoutFiles, CheckoutMethod, ExternalContent, WorkspaceOptions, private_dir};
 use loopwright_core::level::LoopLevel;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
@@ -46,6 +48,10 @@ pub mod inside {
     pub const AGENT: &str = "/run/loopwright/agent";
 }
 
+/// The system's list of certificate authorities, where distributions keep it; every sandbox shows these files.
+const SYSTEM_CERTIFICATES: [&str; 3] =
+    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
+
 /// Whether the kernel confines programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum KernelIsolation {
@@ -63,6 +69,7 @@ pub struct SandboxView {
     shown_at: Vec<(PathBuf, PathBuf)>,
     program_path: Vec<PathBuf>,
     vars: BTreeMap<OsString, OsString>,
+    machine: Option<MachineProfile>,
 }
 
 impl SandboxView {
@@ -89,6 +96,9 @@ impl SandboxView {
     pub fn env(&self, home: &Path, tmp: &Path) -> BTreeMap<OsString, OsString> {
         let mut env = proc::base_env(&self.inside_path(home), &self.inside_path(tmp), &self.program_path);
         env.extend(self.vars.iter().map(|(name, value)| (name.clone(), value.clone())));
+        if let Some(machine) = &self.machine {
+            machine.adapt(&mut env);
+        }
         env
     }
 
@@ -115,6 +125,45 @@ impl SandboxView {
         self
     }
 
+    /// Shows one more folder of the host, writable. Without confinement it keeps its host path.
+    #[must_use]
+    pub(crate) fn with_path_writable(mut self, host: &Path, at: &str) -> Self {
+        self.put(host, at, MountSource::Writable(host.to_owned()));
+        self
+    }
+
+    /// The same view with these folders of its workspace read-only. Without confinement nothing can be mounted.
+    #[must_use]
+    pub(crate) fn with_folders_locked(mut self, files: &CheckoutFiles, folders: &[String]) -> Self {
+        let workspace = self.machine.as_ref().map(|machine| machine.workspace.clone());
+        let (Some(confine), Some(workspace)) = (&mut self.confine, workspace) else { return self };
+        for folder in folders {
+            if let Some(what) = files.folder_read_only(Path::new(folder)) {
+                confine.mount(workspace.join(folder), what);
+            }
+        }
+        self
+    }
+
+    /// The same view with these files of its workspace read-only, at paths that nothing inside can rename. A file that is
+    /// not a plain file is left as it is. Without confinement nothing can be mounted.
+    #[must_use]
+    pub(crate) fn with_files_locked(mut self, files: &CheckoutFiles, paths: &[String]) -> Self {
+        let workspace = self.machine.as_ref().map(|machine| machine.workspace.clone());
+        let (Some(confine), Some(workspace)) = (&mut self.confine, workspace) else { return self };
+        let locked: Vec<_> =
+            paths.iter().filter_map(|path| Some((path, files.file_read_only(Path::new(path))?))).collect();
+        let folders = locked.iter().flat_map(|(path, _)| Path::new(path).ancestors().skip(1));
+        // In order of their paths, so that a folder comes before the folders in it.
+        for folder in folders.filter(|folder| !folder.as_os_str().is_empty()).collect::<BTreeSet<_>>() {
+            confine.mount(workspace.join(folder), MountSource::Pinned);
+        }
+        for (path, file) in locked {
+            confine.mount(workspace.join(path), file);
+        }
+        self
+    }
+
     /// The same view without the names in `top` at the top of the workspace, and without those in `below` in all folders
     /// below it, where they exist. `home` is the host path of the start's HOME. Without confinement nothing can be
     /// hidden: see [`SandboxView::visible_names`].
@@ -126,7 +175,9 @@ impl SandboxView {
         let Some(confine) = &mut self.confine else { return Ok(self) };
         let mut paths: Vec<PathBuf> = top.iter().map(PathBuf::from).collect();
         if !below.is_empty() {
-            paths.extend(nested_names::find(&hide::layers(confine), below)?);
+            let found = nested_names::find(&hide::layers(confine), below)?;
+            // Nothing can be mounted inside a folder that is hidden already.
+            paths.extend(found.into_iter().filter(|path| !top.iter().any(|place| path.starts_with(place))));
         }
         let empty = beside(home, "empty");
         let mounts = hide::mounts(confine, &paths, &empty)?;
@@ -155,10 +206,11 @@ impl SandboxView {
         found.unwrap_or_default().into_iter().next()
     }
 
-    fn put(&mut self, host: &Path, at: &str, what: MountSource) {
+    fn put(&mut self, host: &Path, at: impl AsRef<Path>, what: MountSource) {
         if let Some(confine) = &mut self.confine {
+            let at = at.as_ref();
             confine.mount(at, what);
-            self.shown_at.push((host.to_owned(), PathBuf::from(at)));
+            self.shown_at.push((host.to_owned(), at.to_owned()));
         }
     }
 }
@@ -225,6 +277,7 @@ pub struct SandboxViews {
     caches: Vec<PackageCache>,
     layer: Option<SetupLayer>,
     method: CheckoutMethod,
+    external: ExternalContent,
 }
 
 impl SandboxViews {
@@ -284,6 +337,24 @@ impl SandboxViews {
         self
     }
 
+    /// Sets the content of submodules and large files that checkouts include.
+    #[must_use]
+    pub fn with_external(mut self, external: ExternalContent) -> Self {
+        self.external = external;
+        self
+    }
+
+    /// The options of a workspace for programs in these views.
+    #[must_use]
+    pub fn workspace_options(&self) -> WorkspaceOptions {
+        WorkspaceOptions {
+            method: self.method,
+            extra_lower: self.extra_lower(),
+            external: self.external,
+            withheld: None,
+        }
+    }
+
     /// How checkouts and HOMEs are made.
     #[must_use]
     pub fn method(&self) -> CheckoutMethod {
@@ -323,7 +394,8 @@ impl SandboxViews {
         let mounts = self.mounts.iter().map(|mount| format!("{mount:?} {:?}", changed(&mount.at)));
         let vars = self.vars.iter().map(|(name, value)| format!("{name:?}={value:?}"));
         let caches = self.caches.iter().map(|cache| format!("{cache:?}"));
-        mounts.chain(vars).chain(caches).chain([format!("{:?}", self.path)]).collect()
+        let external = (self.external != ExternalContent::default()).then(|| format!("{:?}", self.external));
+        mounts.chain(vars).chain(caches).chain([format!("{:?}", self.path)]).chain(external).collect()
     }
 
     /// Whether the kernel confines programs in these views.
@@ -357,10 +429,12 @@ impl SandboxViews {
         self.role(seat, seat.files.read_only(), papers)
     }
 
-    /// A gate's view: the gate may change its checkout, which has no later user.
+    /// A gate's view on a machine: the gate may change its checkout, which has no later user.
     #[must_use]
-    pub fn gate(&self, seat: ProgramFolders<'_>, way: &EgressRoute) -> SandboxView {
-        self.base_view(seat, seat.files.writable(), way)
+    pub fn gate(&self, seat: ProgramFolders<'_>, way: &EgressRoute, machine: &MachineProfile) -> SandboxView {
+        let mut view = self.machine_view(seat, seat.files.writable(), way, machine);
+        view.machine = Some(machine.clone());
+        view
     }
 
     /// A probe's view: base, read-only, with the loop's network.
@@ -373,7 +447,13 @@ impl SandboxViews {
     #[must_use]
     pub fn setup(&self, seat: ProgramFolders<'_>) -> SandboxView {
         let host = EgressRoute { network: SandboxNetwork::Host, ..EgressRoute::default() };
-        self.base_view(seat, seat.files.writable(), &host)
+        let mut view = self.base_view(seat, seat.files.writable(), &host);
+        // pip, npm and others bring their own list of authorities. Behind a private registry only the system's list is
+        // complete, and the settings that would name it are not shown inside, because they often hold tokens.
+        if let Some(bundle) = SYSTEM_CERTIFICATES.iter().find(|path| Path::new(path).is_file()) {
+            view.vars.extend(CERTIFICATE_VARIABLES.map(|name| (name.into(), (*bundle).into())));
+        }
+        view
     }
 
     fn role(&self, seat: ProgramFolders<'_>, files: MountSource, papers: RolePaths<'_>) -> SandboxView {
@@ -389,20 +469,32 @@ impl SandboxViews {
         room
     }
 
-    /// The part that all views share. Tools come last: one may lie below a private folder, such as `/tmp`.
     fn base_view(&self, seat: ProgramFolders<'_>, files: MountSource, way: &EgressRoute) -> SandboxView {
+        self.machine_view(seat, files, way, &MachineProfile::of_roles())
+    }
+
+    /// The part that all views share. Tools come last: one may lie below a private folder, such as `/tmp`.
+    fn machine_view(
+        &self,
+        seat: ProgramFolders<'_>,
+        files: MountSource,
+        way: &EgressRoute,
+        machine: &MachineProfile,
+    ) -> SandboxView {
         let mut room =
             SandboxView { program_path: self.path.clone(), vars: self.vars.clone(), ..SandboxView::default() };
         room.vars.extend(way.vars.iter().map(|(name, value)| (name.into(), value.into())));
         if self.walls == KernelIsolation::None {
             return room;
         }
-        room.confine = Some(Confinement { network: way.network.clone(), ..Confinement::default() });
-        room.put(host_folder(seat.files), inside::WORKSPACE, files);
-        room.put(seat.home, inside::HOME, self.home(seat.home));
+        let identity = machine.identity.clone();
+        room.confine = Some(Confinement { network: way.network.clone(), identity, ..Confinement::default() });
+        room.put(host_folder(seat.files), &machine.workspace, files);
+        room.put(seat.home, &machine.home, self.home(seat.home));
         room.put(seat.tmp, inside::TMP, MountSource::Writable(seat.tmp.to_owned()));
         if let Some(confine) = &mut room.confine {
-            confine.mounts.extend(self.caches.iter().enumerate().map(|(at, cache)| self.cache(at, cache, seat.home)));
+            let cache = |(at, cache)| self.cache(at, cache, seat.home, machine);
+            confine.mounts.extend(self.caches.iter().enumerate().map(cache));
             confine.mounts.extend(self.mounts.iter().cloned());
             let shown =
                 |host: &PathBuf| SandboxMount { at: BUNDLE_INSIDE.into(), what: MountSource::ReadOnly(host.clone()) };
@@ -421,7 +513,7 @@ impl SandboxViews {
         }
     }
 
-    fn cache(&self, at: usize, cache: &PackageCache, home: &Path) -> SandboxMount {
+    fn cache(&self, at: usize, cache: &PackageCache, home: &Path, machine: &MachineProfile) -> SandboxMount {
         let what = match (cache.access, self.method, cache.layers.as_slice()) {
             (CacheAccess::Private, CheckoutMethod::Overlay, layers) => {
                 let [upper, work] = ["cache", "work"].map(|kind| beside(home, &format!("{kind}-{at}")));
@@ -430,7 +522,7 @@ impl SandboxViews {
             (_, _, [only]) => MountSource::ReadOnly(only.clone()),
             (_, _, layers) => MountSource::Layers(layers.to_vec()),
         };
-        SandboxMount { at: cache.at.clone(), what }
+        SandboxMount { at: machine.in_home(&cache.at), what }
     }
 }
 

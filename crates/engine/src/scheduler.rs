@@ -20,7 +20,7 @@ use loopwright_core::cadence::CadenceProblem;
 use loopwright_core::dispatch::{ConcurrencyLimits, LoopEntry, LoopKey};
 use loopwright_core::human_gate::default_gate_for;
 use loopwright_core::round::RoundStarted;
-use loopwright_core::spec::{CheckMode, Role};
+use loopwright_core::spec::Role;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -280,9 +280,9 @@ impl RoundBinder for Registry {
 fn unregistered(started: &RoundStarted) -> LoopBindings {
     let what = format!("the loop `{}` is not registered with this scheduler", started.spec.name);
     let absent = Arc::new(AbsentAgent::new("unregistered", &what, "register it before the scheduler starts"));
-    let mut agents = RoleAgents::default().with(Role::Maker, Arc::clone(&absent) as _);
-    if started.spec.check == CheckMode::Required {
-        agents.add(Role::Checker, absent);
+    let mut agents = RoleAgents::default();
+    for role in Role::ALL.into_iter().filter(|role| started.spec.plays(*role)) {
+        agents.add(role, Arc::clone(&absent) as _);
     }
     LoopBindings { agents, gate: default_gate_for(started.spec.level).into(), outlet: DeliveryOutlet::ApprovalOnly }
 }

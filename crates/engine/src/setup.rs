@@ -10,11 +10,13 @@ mod prune;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::git::Oid;
+use crate::live_line::{LiveLine, ProgramReport};
 use crate::proc::{CancelToken, FinishedRun, RunEnd, RunLimits, SpawnError, SpawnRequest, TreeCookie};
 use crate::sandbox_view::{self, ProgramFolders, SandboxViews, SetupLayer};
-use crate::workspace::{CheckoutMethod, Workspace, WorkspaceError, WorkspaceOptions, Workspaces};
+use crate::shared_lock::SharedGuard;
+use crate::workspace::{CheckoutMethod, Workspace, WorkspaceError, Workspaces};
 use crate::{caches, gates, state_dir};
-use loopwright_core::gate::excerpt;
+use loopwright_core::gate::{excerpt, failure_cause};
 use loopwright_core::spec::{Argv, LoopSpec};
 use loopwright_core::{hash, secrets};
 use std::collections::BTreeSet;
@@ -41,22 +43,24 @@ pub struct SetupTask<'a> {
     pub wall: Duration,
     /// The folder of the round's transcripts.
     pub transcripts: Option<&'a Path>,
-    /// Called with each command that starts.
+    /// Called with each command that starts, and with the set-up that this one waits for.
     pub report: &'a (dyn Fn(&str) + Sync),
+    /// Reports the running command and its last line.
+    pub progress: ProgramReport<'a>,
 }
 
 /// The reason why a base could not be prepared: the round fails.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
     /// A command failed.
-    #[error("`{command}` {how}{}{tail}", if tail.is_empty() { "" } else { ": " })]
+    #[error("`{command}` {how}{}{cause}", if cause.is_empty() { "" } else { ": " })]
     Command {
         /// The command.
         command: String,
         /// How it ended.
         how: String,
-        /// Its last lines.
-        tail: String,
+        /// The lines of its output that state the cause.
+        cause: String,
     },
     /// A command could not be started.
     #[error("start `{command}`")]
@@ -108,14 +112,13 @@ pub async fn prepare(
     }
     let tree = spaces.engine().tree_of(base).await.map_err(WorkspaceError::from)?;
     let name = format!("setup-{}", &key(&rooms, spec, tree.as_str())[..24]);
-    // One set-up at a time: two loops of one repository would write the same folder.
-    let _one = engine.lock_setups().await?;
+    let _one = lock_setup(spaces, spec, task).await?;
     if let Some(space) = spaces.reopen(&name)?.filter(|space| space.root.join(COMPLETE).is_file()) {
         // Written again, so that the set-ups in use have the latest time.
         let _ = fs::write(space.root.join(COMPLETE), b"");
         return Ok(layered(rooms, &space));
     }
-    let making = WorkspaceOptions::from(rooms.method());
+    let making = rooms.workspace_options();
     let space = spaces.create("setup", &name, base, &making).await?;
     let made = SetupRun { engine, rooms: &rooms, space: &space, task }.run(&spec.setup, &paths).await;
     if let Err(error) = made {
@@ -125,6 +128,20 @@ pub async fn prepare(
     }
     forget_old(spaces, &name).await;
     Ok(layered(rooms, &space))
+}
+
+/// Waits for the other set-ups of the repository: two loops of one repository would write the same folder.
+async fn lock_setup(spaces: &Workspaces, spec: &LoopSpec, task: &SetupTask<'_>) -> Result<SharedGuard, SetupError> {
+    let lock = spaces.setup_lock();
+    let holder = format!("the set-up of loop `{}` in process {}", spec.name, std::process::id());
+    let waits = |holder: &str| (task.report)(&format!("waiting for {holder}"));
+    tokio::select! {
+        biased;
+        () = task.cancel.cancelled() => Err(SetupError::Stopped),
+        taken = lock.lock_as(&holder, &waits) => {
+            taken.map_err(|source| SetupError::Io { what: "lock", path: lock.path().to_owned(), source })
+        }
+    }
 }
 
 /// The caches of a loop on a base with these paths.
@@ -220,7 +237,8 @@ impl SetupRun<'_> {
         spawn.args = args.iter().map(Into::into).collect();
         spawn.env = room.env(seat.home, seat.tmp);
         spawn.limits = RunLimits { wall: Some(wall), keep_head: KEEP, keep_tail: KEEP, ..RunLimits::default() };
-        let ended = self.engine.proc.run(room.confine_spawn(spawn), &mut (), self.task.cancel, |_| ()).await;
+        let mut watch = LiveLine::start("setup", self.task.progress);
+        let ended = self.engine.proc.run(room.confine_spawn(spawn), &mut watch, self.task.cancel, |_| ()).await;
         let ended = ended.map_err(|source| SetupError::Start { command: excerpt::one_line(&shown), source })?;
         let (out, err) = (ended.stdout.to_lossy_string(), ended.stderr.to_lossy_string());
         log.push_str(&format!("$ {shown}\n{out}{err}"));
@@ -245,9 +263,9 @@ fn outcome(command: &str, ended: &FinishedRun) -> Result<(), SetupError> {
         RunEnd::Flood | RunEnd::Stopped | RunEnd::Finished => "wrote more than the limit".to_owned(),
         RunEnd::Disk => "exceeded its disk limit".to_owned(),
     };
-    let lines = [ended.stdout.to_lossy_string(), ended.stderr.to_lossy_string()].concat();
-    let last: Vec<_> = lines.lines().filter(|line| !line.trim().is_empty()).collect();
-    let tail = last[last.len().saturating_sub(5)..].iter().map(|line| excerpt::one_line(line)).collect::<Vec<_>>();
-    let tail = secrets::redact(&tail.join(" | ")).into_owned();
-    Err(SetupError::Command { command: excerpt::one_line(command), how, tail })
+    // Errors are usually on the second stream; the first one often says only how far the command came.
+    let output = [ended.stderr.to_lossy_string(), ended.stdout.to_lossy_string()].join("\n");
+    let cause: Vec<_> = failure_cause(&output).into_iter().map(excerpt::one_line).collect();
+    let cause = secrets::redact(&cause.join(" | ")).into_owned();
+    Err(SetupError::Command { command: excerpt::one_line(command), how, cause })
 }

@@ -29,6 +29,14 @@ impl StateFileError {
     }
 }
 
+/// The entries of a folder in which the engine removes whatever it does not need. A link leads to files of others, so it
+/// has none.
+pub(crate) fn removable_entries(folder: &Path) -> Vec<fs::DirEntry> {
+    let is_folder = fs::symlink_metadata(folder).is_ok_and(|about| about.is_dir());
+    let listed = is_folder.then(|| fs::read_dir(folder).ok()).flatten();
+    listed.into_iter().flatten().flatten().collect()
+}
+
 impl StateDir {
     /// Opens a state directory; creates it, with mode 0700, if it does not exist.
     ///
@@ -131,6 +139,14 @@ fn injected(fault: SeamFault) -> std::io::Error {
 pub fn make_dir(path: &Path) -> Result<(), StateFileError> {
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
     made.map_err(|source| StateFileError { what: "make folder", path: path.to_owned(), source })
+}
+
+/// Opens a plain file for reading. A link, a pipe or a device is an error: people and backups can leave anything in the
+/// state directory, and a pipe would wait for a writer forever.
+pub(crate) fn open_plain(path: &Path) -> std::io::Result<fs::File> {
+    let flags = (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits().cast_signed();
+    let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(std::io::Error::other("not a plain file")) }
 }
 
 fn write_synced(path: &Path, bytes: &[u8]) -> std::io::Result<()> {

@@ -37,6 +37,7 @@ fn invocation(root: &Path, role: Role) -> AgentInvocation {
         verdict: Some(sink),
         model: None,
         tools: Vec::new(),
+        options: Default::default(),
         endpoints: Default::default(),
         prices: Default::default(),
         limits: AgentLimits {
@@ -49,6 +50,9 @@ fn invocation(root: &Path, role: Role) -> AgentInvocation {
             output_max: 1 << 20,
         },
         cookie: TreeCookie::new("agents-test"),
+        phase: None,
+        attack_role: None,
+        plan: None,
         view: Default::default(),
     }
 }
@@ -195,8 +199,19 @@ async fn silence_and_time_are_limits_and_a_flood_is_reported() {
     let outcome = shell("exec sleep 60", &invocation).await;
     assert_eq!((outcome.how, outcome.limit), (RunEnd::Wall, Some(BudgetLimit::Wall)));
     invocation.limits.wall = Some(Duration::from_secs(20));
-    let outcome = shell("exec yes", &invocation).await;
+    let outcome = shell("exec seq 1000000000", &invocation).await;
     assert_eq!((outcome.how, outcome.limit), (RunEnd::Flood, None));
+}
+
+#[tokio::test]
+async fn a_burst_of_equal_lines_does_not_end_a_maker() {
+    let root = tempfile::tempdir().expect("a temporary folder");
+    let mut invocation = invocation(root.path(), Role::Maker);
+    invocation.limits.wall = Some(Duration::from_secs(60));
+    for script in ["yes 0,0,0 | head -n 20000", "seq 100000"] {
+        let outcome = shell(script, &invocation).await;
+        assert_eq!((outcome.how, outcome.limit), (RunEnd::Exited(0), None), "{script}");
+    }
 }
 
 #[tokio::test]

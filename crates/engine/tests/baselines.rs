@@ -5,7 +5,7 @@ mod common;
 
 use common::*;
 use loopwright::agents::CommandAgent;
-use loopwright::spec::{Gate, RunGate, SandboxMode};
+use loopwright::spec::{CanaryMode, Gate, RunGate, SandboxMode, VaryMode};
 use loopwright::{LoopEngine, LoopLevel, LoopSpec, RoundOutcome};
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,8 @@ async fn runs(world: &World, log: &Path, words: &[&str]) -> (usize, usize) {
     let run = words.iter().map(|word| (*word).to_owned()).collect();
     // The runner logs its runs to a file of the host.
     let mut spec = LoopSpec { sandbox: SandboxMode::Off, ..mending(LoopLevel::L2Assisted) };
-    spec.gates = vec![Gate::Run(RunGate::new("tests", run))];
+    let plain = RunGate { canary: CanaryMode::Off, vary: VaryMode::Off, ..RunGate::new("tests", run) };
+    spec.gates = vec![Gate::Run(plain)];
     let engine = world.build(LoopEngine::builder(spec).maker(maker).checker(judge("pass", 5))).await;
     let report = engine.run_once().await.expect("a round");
     assert_eq!(report.outcome, Some(RoundOutcome::Escalated), "{}", report.render());

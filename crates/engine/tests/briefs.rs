@@ -50,7 +50,7 @@ async fn checked_by(checker: impl Agent + 'static) -> RoundReport {
 
 /// The outcome and reason of a round whose checker answers like this.
 async fn heard(answer: impl Fn(&AgentInvocation) -> String + Send + Sync + 'static) -> String {
-    let report = checked_by(Speaker(puppet(move |invocation| answering(&answer(invocation))))).await;
+    let report = Box::pin(checked_by(Speaker(puppet(move |invocation| answering(&answer(invocation)))))).await;
     let code = report.reasons.last().map_or("", |reason| reason.code.as_str());
     format!("{} {code}", report.outcome.map_or("none", loopwright::RoundOutcome::word))
 }

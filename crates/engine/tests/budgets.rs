@@ -74,10 +74,8 @@ impl Agent for Spender {
             }
             let tokens = Tokens { input: used, ..Tokens::default() };
             let how = if limit.is_some() { RunEnd::Stopped } else { RunEnd::Exited(0) };
-            let reported = AgentSelfReport {
-                models: vec![ModelTokens { model: "m".into(), tokens }],
-                ..AgentSelfReport::default()
-            };
+            let reported =
+                AgentSelfReport { models: vec![ModelTokens::charged("m", tokens)], ..AgentSelfReport::default() };
             let plain = AgentOutcome::in_process(0, "all is well", AgentUsage::Reported(tokens));
             Ok(AgentOutcome { how, limit, self_report: reported, ..plain })
         })
@@ -197,7 +195,7 @@ async fn a_crash_leaves_its_reservation_charged_in_every_scope() {
         () = begun.notified() => {}
     }
     let scopes = [SpendScope::Loop, SpendScope::Repo, SpendScope::Fleet, SpendScope::Month];
-    let all = dying.engine().store().spends("2026-05-01").await.expect("spends").remove(0);
+    let all = dying.engine().store().loop_spends("2026-05-01").await.expect("spends").remove(0);
     for scope in scopes {
         let row = dying.engine().store().spend(scope, &all.repo, &all.loop_name, "2026-05-01").await.expect("spend");
         assert_eq!((row.reserved_micros, row.settled_micros), (100_000, 0), "{scope:?}");
@@ -212,4 +210,28 @@ async fn a_crash_leaves_its_reservation_charged_in_every_scope() {
         assert_eq!((row.reserved_micros, row.settled_micros), (0, 100_000), "{scope:?}");
     }
     assert_eq!(next.engine().store().verify().await.expect("verify").broken, None);
+}
+
+#[tokio::test]
+async fn the_day_of_a_loop_turns_at_midnight_of_its_zone_and_the_shared_day_at_the_users() {
+    let world = World::new();
+    // 2026-05-01T14:59:59Z: one second before midnight in Tokyo.
+    let before = LATE - 9 * 3_600_000;
+    let now = Arc::new(AtomicI64::new(before));
+    let agent = Spender { wants: 700_000, ..Spender::default() };
+    let mut spec = looking(4 * DOLLAR, DOLLAR);
+    spec.on.timezone = Some("Asia/Tokyo".to_owned());
+    let settings = EngineSettings { clock: Arc::new(Hand(Arc::clone(&now))), ..priced(world.settings()) };
+    let engine = engine(&world, spec, agent, settings).await;
+    let exit = async || engine.run_once().await.expect("a round").exit;
+    assert_eq!(exit().await, Some(0));
+    assert_eq!(exit().await, Some(12), "the loop's day is full");
+    now.store(before + 2_000, Ordering::SeqCst);
+    assert_eq!(exit().await, Some(0), "a new day began in Tokyo");
+    assert_eq!(fleet(&engine, "2026-05-01").await.settled_micros, 1_400_000, "it is the same day of UTC");
+    assert_eq!(fleet(&engine, "2026-05-02").await.settled_micros, 0);
+    let days = engine.engine().store().loop_spends("2026-05-01").await.expect("spends");
+    let days: Vec<_> = days.iter().map(|row| (row.day.as_str(), row.settled_micros)).collect();
+    assert_eq!(days, [("2026-05-01", 700_000), ("2026-05-02", 700_000)]);
+    assert_eq!(engine.engine().store().verify().await.expect("verify").broken, None);
 }

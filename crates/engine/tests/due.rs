@@ -15,6 +15,7 @@ use loopwright::store::{
     AgedRows, MemoryRow, ReceiptRow, ReceiptsQuery, RowChange, ScheduleRow, SignalRow, StoreErrorKind,
 };
 use loopwright::{AlwaysEscalate, Engine, EngineError, EngineSettings, RoundOutcome, RoundReport};
+use loopwright_core::dispatch::OccurrenceOutcome;
 use std::sync::Arc;
 
 const DAWN_MS: i64 = 1_800_000_000_000;
@@ -77,7 +78,7 @@ impl House {
             occurrence: occurrence.to_owned(),
             due_ms: DAWN_MS,
             trigger: "webhook".to_owned(),
-            receipt: word.to_owned(),
+            receipt: OccurrenceOutcome::parse(word).expect("a word of receipts"),
             reason: String::new(),
             round: None,
             count: 1,
@@ -163,7 +164,7 @@ async fn round_starts_with_its_receipt_its_mark_and_the_signals_it_takes() {
     assert_eq!(report.outcome, Some(RoundOutcome::Reported));
     let store = house.engine.store();
     let receipt = store.receipt(&house.repo, LOOP, "webhook:gh:1").await.expect("read").expect("a receipt");
-    assert_eq!((receipt.receipt.as_str(), receipt.round.as_deref()), ("started", Some(report.round.as_str())));
+    assert_eq!((receipt.receipt.word(), receipt.round.as_deref()), ("started", Some(report.round.as_str())));
     let row = store.round(&report.round).await.expect("read").expect("a round");
     assert_eq!((row.occurrence.as_str(), row.trigger.as_str()), ("webhook:gh:1", "webhook"));
     let standing = store.schedule(&house.repo, LOOP).await.expect("read").expect("a schedule");

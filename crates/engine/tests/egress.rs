@@ -6,6 +6,8 @@ mod clients;
 mod common;
 #[path = "egress/counts.rs"]
 mod counts;
+#[path = "egress/exchanges.rs"]
+mod exchanges;
 #[path = "egress/hosts.rs"]
 mod hosts;
 #[path = "egress/opened.rs"]

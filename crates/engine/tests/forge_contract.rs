@@ -74,6 +74,7 @@ impl ForgeFixture for World {
     fn delivery(&self, round: &str, item: StagedItem) -> Delivery {
         let (marker, key) = marks(round, &item);
         Delivery {
+            work: String::new(),
             loop_name: LOOP.to_owned(),
             round: round.to_owned(),
             repo: "repo-1".to_owned(),
@@ -141,7 +142,7 @@ struct Remote {
 
 impl Deliver for Remote {
     fn deliver<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<DeliveryReceipt, DeliverError>> {
-        let receipt = DeliveryReceipt { place: "here".to_owned(), head: item.commit.clone(), at_ms: 0 };
+        let receipt = DeliveryReceipt { place: "here".to_owned(), head: item.commit.clone(), at_ms: 0, note: None };
         Box::pin(std::future::ready(Ok(receipt)))
     }
 

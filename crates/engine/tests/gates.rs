@@ -57,6 +57,7 @@ impl Round {
 
     fn gates(&self) -> GateRunner<'_> {
         GateRunner {
+            progress: loopwright::live_line::ProgramReport::NONE,
             workspaces: &self.workspaces,
             workspace: &self.workspace,
             proc: &self.proc,
@@ -64,6 +65,8 @@ impl Round {
             env: &self.env,
             cookie: "gates-test",
             cancel: &self.cancel,
+            proof: loopwright::gates::GateProof::Off,
+            pools: None,
         }
     }
 
@@ -280,17 +283,27 @@ async fn gate_that_does_not_end_is_rejected_and_one_that_cannot_start_failed() {
 }
 
 #[tokio::test]
-async fn a_flake_passes_on_repeat_and_is_recorded() {
+async fn a_flake_that_base_shows_too_passes_on_repeat_and_is_recorded() {
     let round = Round::new(&[APP]).await;
     let mark = round.workspace.tmp.join("seen");
-    let script = format!("test -e {0} || {{ touch {0}; echo first; exit 1; }}", mark.display());
-    let flaky = || RunGate { retries: 2, ..gate(&["sh", "-c", &script]) };
-    let result = round.one(flaky()).await;
+    // Every other run fails, on base and on the candidate.
+    let script = format!("if test -e {0}; then rm {0}; else touch {0}; echo first; exit 1; fi", mark.display());
+    round.write("new.txt", "x\n");
+    let result = round.one(RunGate { retries: 2, ..gate(&["sh", "-c", &script]) }).await;
     assert!(result.is_passed() && result.flaky, "{result:?}");
-    let result = round.one(flaky()).await;
-    assert!(result.is_passed() && !result.flaky, "{result:?}");
     let result = round.one(RunGate { retries: 1, ..gate(&["false"]) }).await;
     assert_eq!(result.status, GateStatus::Rejected);
+}
+
+/// Hole 5 h: a retry is for the flake that base shows too.
+#[tokio::test]
+async fn code_that_is_right_now_and_then_is_not_repeated() {
+    let round = Round::new(&[APP]).await;
+    let mark = round.workspace.tmp.join("seen");
+    let script = format!("test ! -e new.txt || test -e {0} || {{ touch {0}; exit 1; }}", mark.display());
+    round.write("new.txt", "x\n");
+    let result = round.one(RunGate { retries: 3, ..gate(&["sh", "-c", &script]) }).await;
+    assert_eq!(result.status, GateStatus::Rejected, "{result:?}");
 }
 
 #[tokio::test]
@@ -465,7 +478,7 @@ async fn runner_that_shows_fewer_tests_than_base_does_not_pass() {
 
 #[tokio::test]
 async fn code_that_reaches_for_its_tests_needs_a_human_and_honest_code_does_not() {
-    let spec = LoopSpec::new("fix", "mend it", LoopLevel::L2Assisted);
+    let spec = LoopSpec::new("fix", "fix it", LoopLevel::L2Assisted);
     let round = Round::new(&[("sums.py", "def add(a, b):\n    return a - b\n")]).await;
     round
         .write("sums.py", "def add(a, b):\n    return a + b\n")
@@ -477,6 +490,6 @@ async fn code_that_reaches_for_its_tests_needs_a_human_and_honest_code_does_not(
         .write("sums/__init__.py", "x = 1\n")
         .write("pytest.py", "x = 1\n");
     let found = round.examine(&spec).await;
-    let paths: Vec<&str> = found.sensitive.iter().map(|one| one.path.as_str()).collect();
+    let paths: Vec<&str> = found.sensitive.iter().chain(&found.steering).map(|one| one.path.as_str()).collect();
     assert_eq!(paths, ["pytest.py", "sums/__init__.py", "sums.py"], "{found:?}");
 }

@@ -247,6 +247,38 @@ async fn push_moves_a_branch_only_from_its_expected_commit() {
     assert_eq!(forge.branch(branch).await.unwrap(), Some(two.commit));
 }
 
+/// Counts the fetches.
+#[derive(Default)]
+struct FetchCounter(std::sync::atomic::AtomicUsize);
+
+impl SeamHook for FetchCounter {
+    fn hit(&self, moment: SeamMoment, site: &'static str) -> Result<(), SeamFault> {
+        if moment == SeamMoment::Before && site == "git.fetch" {
+            self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn push_fetches_once_for_each_base_because_a_fetch_reads_every_ref() {
+    let fixture = Fixture::new();
+    let (all, workspace) = fixture.workspace().await;
+    let fetches = std::sync::Arc::new(FetchCounter::default());
+    let git_with_count = Git::new(Seam::hooked(std::sync::Arc::clone(&fetches) as _));
+    let place = fixture.path("forge/repo.git");
+    let forge = ForgeRepo::open(git_with_count, place.clone(), ObjectFormat::Sha1).await.unwrap();
+    for number in 0..4 {
+        write(&workspace.dir, "x", &format!("{number}\n"));
+        let sealed = seal(&all, &workspace).await;
+        let branch = format!("loop/fixer/r{number}");
+        let pushed = forge.push(all.engine(), &sealed.commit, &sealed.tree, &branch, None).await.unwrap();
+        assert_eq!(pushed.tree, sealed.tree);
+    }
+    assert_eq!(fetches.0.load(std::sync::atomic::Ordering::SeqCst), 1);
+    git(&place, &["fsck", "--strict", "--connectivity-only"]);
+}
+
 #[tokio::test]
 async fn push_of_another_tree_than_the_one_that_passed_is_refused() {
     let fixture = Fixture::new();

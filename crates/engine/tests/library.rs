@@ -28,7 +28,7 @@ fn builder() -> loopwright::LoopEngineBuilder {
 #[tokio::test]
 async fn a_round_waits_for_a_person_and_ships_the_approved_candidate() {
     let world = World::new();
-    let report_sink = Told::default();
+    let report_sink = RecordedReports::default();
     let engine = world.build(builder().with_local_forge().with_sink(report_sink.clone())).await;
     let before = world.repo.tree_digest();
     let waiting = engine.run_once().await.expect("a round");
@@ -64,7 +64,13 @@ async fn global_stop_keeps_the_next_agent_of_a_running_round_from_starting() {
 fn unattended(open_max: u32) -> loopwright::LoopEngineBuilder {
     let mut spec = LoopSpec { attempts: 1, open_max, ..mending(LoopLevel::L3Unattended) };
     spec.allow = vec![ActionKind::PullRequest];
-    let builder = LoopEngine::builder(spec).maker(mender()).checker(judge("pass", 5)).with_local_forge();
+    // Each round proposes another change: the same one is proposed once.
+    let maker = puppet(|invocation| {
+        write(invocation, "sum.sh", MENDED);
+        write(invocation, "notes.txt", &invocation.round);
+        said("I mended it.")
+    });
+    let builder = LoopEngine::builder(spec).maker(maker).checker(judge("pass", 5)).with_local_forge();
     builder.with_gate(AllowlistGate::new(["pull-request"]))
 }
 
@@ -72,14 +78,10 @@ fn unattended(open_max: u32) -> loopwright::LoopEngineBuilder {
 async fn loop_opens_no_more_pull_requests_than_open_max_until_a_person_closes_one() {
     let world = World::new();
     let engine = world.build(unattended(2)).await;
-    // The base moves, so that each round proposes another change.
-    let move_base = |text: &str| drop(world.repo.write("notes.txt", text).commit(text));
-    for text in ["one", "two"] {
-        move_base(text);
+    for _ in 0..2 {
         let report = engine.run_once().await.expect("a round");
         assert_eq!(report.outcome, Some(RoundOutcome::Shipped), "{}", report.render());
     }
-    move_base("three");
     let full = engine.run_once().await.expect_err("two are open");
     assert!(matches!(full, EngineError::TooManyOpen { open: 2, open_max: 2, .. }), "{full}");
     let page = world.forge().join("pulls/1.md");
@@ -139,7 +141,7 @@ async fn an_answer_to_another_candidate_is_refused_and_a_second_answer_is_stale(
 #[tokio::test]
 async fn denied_round_ends_rejected_with_the_persons_reason() {
     let world = World::new();
-    let report_sink = Told::default();
+    let report_sink = RecordedReports::default();
     let engine = world.build(builder().with_local_forge().with_sink(report_sink.clone())).await;
     let waiting = engine.run_once().await.expect("a round");
     let denied = engine.deny(&waiting.round, "ada", "too clever").await.expect("it waits");
@@ -245,7 +247,7 @@ async fn doubt_ends_when_a_person_denies_the_delivery() {
 #[tokio::test]
 async fn failing_sink_changes_nothing_and_is_reported() {
     let world = World::new();
-    let (bad, good, troubles) = (Told::failing(), Told::default(), SinkTroubles::default());
+    let (bad, good, troubles) = (RecordedReports::failing(), RecordedReports::default(), SinkTroubles::default());
     let builder = LoopEngine::builder(reporting()).maker(reporter()).checker(judge_report("pass", 5));
     let builder = builder.with_sink(bad.clone()).with_sink(good.clone()).with_events(troubles.clone());
     let report = world.build(builder).await.run_once().await.expect("a round");
@@ -289,6 +291,7 @@ async fn a_command_and_a_function_work_together() {
     let report = world.build(builder).await.run_once().await.expect("a round");
     assert_eq!(report.outcome, Some(RoundOutcome::Escalated), "{}", report.render());
     assert!(!report.spend.known, "a command does not say what it used, so its reservation is charged");
+    assert!(report.render().contains("| reserved |"), "{}", report.render());
 }
 
 #[tokio::test]

@@ -52,6 +52,7 @@ impl World {
 
     fn delivery(&self, item: StagedItem) -> Delivery {
         Delivery {
+            work: String::new(),
             loop_name: "fixer".to_owned(),
             round: "r1".to_owned(),
             repo: "repo-1".to_owned(),
@@ -476,6 +477,20 @@ async fn new_pull_request_does_not_inherit_comments_on_an_unused_number() {
 }
 
 #[tokio::test]
+async fn deleted_pull_request_of_the_local_forge_stays_deleted() {
+    let world = World::new().await;
+    let (forge, pull) = (world.forge().await, world.pull());
+    let receipt = forge.deliver(&pull).await.expect("it is delivered");
+    std::fs::remove_file(&receipt.place).expect("a person deletes it");
+    assert_eq!(forge.find(&pull).await.expect("it answers"), DeliveryLookup::Yes(receipt.clone()));
+    assert_eq!(forge.deliver(&pull).await.expect("it was delivered"), receipt);
+    assert!(world.pages().is_empty(), "{:?}", world.pages());
+    std::fs::write(&receipt.place, "A person wrote another text.\n").expect("a page");
+    assert_eq!(forge.deliver(&pull).await.expect("it was delivered"), receipt);
+    assert_eq!(world.pages().len(), 1);
+}
+
+#[tokio::test]
 async fn key_that_is_not_a_plain_word_is_refused() {
     let world = World::new().await;
     let forge = world.forge().await;
@@ -497,14 +512,14 @@ async fn engine_written_request_carries_facts_alone() {
 }
 
 /// A forge with configured answers.
-struct Told {
+struct ScriptedForge {
     deliver: Result<DeliveryReceipt, DeliverError>,
     find: Vec<Result<DeliveryLookup, DeliverError>>,
     finds: AtomicUsize,
     delivered: AtomicUsize,
 }
 
-impl Deliver for Told {
+impl Deliver for ScriptedForge {
     fn deliver<'a>(&'a self, _: &'a Delivery) -> BoxFuture<'a, Result<DeliveryReceipt, DeliverError>> {
         self.delivered.fetch_add(1, Ordering::SeqCst);
         Box::pin(async { self.deliver.clone() })
@@ -520,7 +535,7 @@ impl Deliver for Told {
 async fn answer_of_a_forge_decides_the_next_step() {
     let world = World::new().await;
     let item = world.pull();
-    let receipt = DeliveryReceipt { place: "there".to_owned(), head: None, at_ms: 1 };
+    let receipt = DeliveryReceipt { place: "there".to_owned(), head: None, at_ms: 1, note: None };
     let yes = || Ok(DeliveryLookup::Yes(receipt.clone()));
     let (no, unknown) = (|| Ok(DeliveryLookup::No), || Ok(DeliveryLookup::Unknown));
     let (sent, doubt) = (Ok(receipt.clone()), Err(DeliverError::in_doubt("cut")));
@@ -543,10 +558,15 @@ async fn answer_of_a_forge_decides_the_next_step() {
         (PriorDelivery::Fresh, vec![no(), unknown()], doubt.clone(), "in doubt", 1),
         (PriorDelivery::Fresh, vec![no(), Err(DeliverError::transient("later"))], doubt, "look again", 1),
         (PriorDelivery::Fresh, vec![no()], bad(Blocked), "blocked", 1),
+        // Something of the item may be visible, so a refusal is not the end.
+        (PriorDelivery::MaybeSent, vec![no(), no()], bad(Refused), "in doubt", 1),
+        (PriorDelivery::MaybeSent, vec![no(), yes()], bad(Refused), "sent", 1),
+        (PriorDelivery::Fresh, vec![no(), no()], Err(DeliverError::refused("part").after_effect()), "in doubt", 1),
+        (PriorDelivery::Fresh, vec![no(), yes()], Err(DeliverError::refused("part").after_effect()), "sent", 1),
         (PriorDelivery::Fresh, vec![Err(DeliverError::blocked("401"))], Ok(receipt.clone()), "blocked", 0),
     ];
     for (row, (prior, find, deliver, expected, calls)) in table.into_iter().enumerate() {
-        let fake_forge = Told { deliver, find, finds: AtomicUsize::new(0), delivered: AtomicUsize::new(0) };
+        let fake_forge = ScriptedForge { deliver, find, finds: AtomicUsize::new(0), delivered: AtomicUsize::new(0) };
         let verdict = match deliver_one(&fake_forge, &Seam::none(), &item, prior).await {
             DeliveryOutcome::Sent(_) => "sent",
             DeliveryOutcome::InDoubt(_) => "in doubt",

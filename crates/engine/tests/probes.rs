@@ -171,7 +171,7 @@ async fn issues_are_found_by_label_author_and_text() {
     world.page("issues/1/0001-issue.md", &issue("Sum panics", "author: ada\nlabels: [\"bug\",\"ui\"]"));
     world.page("issues/2/0001-issue.md", &issue("Docs are thin", "author: bob\nlabels: [\"docs\"]"));
     world.page("issues/3/0001-issue.md", &issue("A panic again", "loop: triage\nlabels: [\"bug\",\"wontfix\"]"));
-    world.page("issues/4/0001-issue.md", &issue("Slow", "author: ada"));
+    world.page("issues/4/0001-issue.md", &issue("Slow", "author: ada\nassignees: [\"bob\"]"));
     world.page("issues/4/0002-labels.md", "---\nkind: issue-label\nloop: look\nlabels: [\"bug\"]\n---\n\n- bug\n");
     let table = [
         ("use: open-issues, batch: 9", "1 2 3 4"),
@@ -181,6 +181,8 @@ async fn issues_are_found_by_label_author_and_text() {
         ("use: open-issues, batch: 9, author: [ada, triage]", "1 3 4"),
         ("use: open-issues, batch: 9, text: PANIC", "1 3"),
         ("use: open-issues, batch: 9, text: is wrong, author: bob", "2"),
+        ("use: open-issues, batch: 9, assignee: bob", "4"),
+        ("use: open-issues, batch: 9, assignee: ada", ""),
         ("use: open-issues, labels: bug", "1"),
         ("use: open-issues, labels: nothing", ""),
     ];

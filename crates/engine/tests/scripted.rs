@@ -159,10 +159,14 @@ impl Stage {
             verdict: Some(sink),
             model: None,
             tools: Vec::new(),
+            options: Default::default(),
             endpoints: Default::default(),
             prices: Default::default(),
             limits: self.limits.clone(),
             cookie: TreeCookie::new(&self.prefix),
+            phase: None,
+            attack_role: None,
+            plan: None,
             view: Default::default(),
         }
     }

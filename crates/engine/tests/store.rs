@@ -8,11 +8,12 @@ mod store {
     pub(crate) mod place;
     mod postgres;
     pub(crate) mod rows;
+    pub(crate) mod tasks;
     pub(crate) mod time;
 }
 
 use store::place::Place;
-use store::{autonomy, cases, time};
+use store::{autonomy, cases, tasks, time};
 
 /// Runs every case on both databases: one test for each on SQLite, and one test for all on PostgreSQL, whose start
 /// costs a second for each process.
@@ -46,7 +47,9 @@ suite! {
     cases::several_processes_write_side_by_side,
     cases::second_round_of_a_loop_or_lock_is_refused_between_processes,
     cases::one_process_schedules_and_is_fenced_when_another_does,
+    cases::loop_is_renamed_only_while_nothing_writes_about_it,
     cases::unknown_word_in_a_column_is_damage,
+    cases::unknown_word_of_any_typed_column_is_damage_and_never_read_as_another_one,
     cases::closed_store_can_be_opened_again,
     cases::occurrence_starts_at_most_one_round,
     cases::reservation_over_the_ceiling_rolls_the_whole_batch_back,
@@ -76,6 +79,9 @@ suite! {
     cases::money_that_does_not_add_up_is_found,
     autonomy::fate_of_work_moves_once_and_only_from_where_it_was,
     autonomy::levels_and_calibrations_are_read_again_in_order,
+    autonomy::only_unattended_rounds_over_their_budget_are_breaches,
+    tasks::task_changes_only_from_the_version_it_was_decided_on,
+    tasks::dependencies_change_only_from_the_version_they_were_decided_on,
     time::loop_file_texts_are_replaced_and_removed,
     time::rows_of_time_are_read_again,
     time::receipts_come_in_pages_newest_first,

@@ -249,7 +249,7 @@ async fn w06_a_gate_cannot_raise_the_level() {
 
 #[tokio::test]
 async fn w07_automatic_delivery_is_reported_and_on_record_with_its_receipt() {
-    let (world, count, report_sink) = (World::new(), Arc::default(), Told::default());
+    let (world, count, report_sink) = (World::new(), Arc::default(), RecordedReports::default());
     let builder = trusting().maker(mender()).checker(judge("pass", 5)).with_action_executor(counting(&count));
     let engine = world.build(builder.with_sink(report_sink.clone())).await;
     let report = engine.run_once().await.expect("a round");
@@ -366,7 +366,7 @@ async fn w13_a_crash_does_not_brick_the_loop() {
     cut_off.abort();
     assert!(cut_off.await.expect_err("it was cut off").is_cancelled());
 
-    let report_sink = Told::default();
+    let report_sink = RecordedReports::default();
     let builder = LoopEngine::builder(mending(LoopLevel::L2Assisted)).maker(mender()).checker(judge("pass", 5));
     let engine = world.build(builder.with_local_forge().with_sink(report_sink.clone())).await;
     for text in ["one", "two"] {
@@ -530,7 +530,7 @@ async fn w19_a_crash_between_act_and_record_never_repeats_the_act() {
 
     let engine = world.build(builder()).await;
     let row = engine.engine().collect_abandoned().await.expect("the store reads").remove(0);
-    let report_sink = Told::default();
+    let report_sink = RecordedReports::default();
     let spec = engine.spec().clone();
     let sinking = LoopEngine::builder(spec).maker(mender()).checker(judge("pass", 5)).with_sink(report_sink.clone());
     let sinking = sinking.with_gate(AllowlistGate::new(["pull-request"])).with_action_executor(counting(&count));
@@ -649,7 +649,7 @@ async fn w25_nothing_to_do_costs_nothing_and_an_item_is_done_once() {
     let mut spec = reporting();
     let run = ["sh", "probe.sh"].map(str::to_owned).to_vec();
     spec.on.probe = Some(ProbeSpec::Run { run, items: ItemsForm::Lines, batch: 1 });
-    let (maker, report_sink) = (reporter(), Told::default());
+    let (maker, report_sink) = (reporter(), RecordedReports::default());
     let calls = maker.calls();
     let builder =
         LoopEngine::builder(spec).maker(maker).checker(judge_report("pass", 5)).with_sink(report_sink.clone());

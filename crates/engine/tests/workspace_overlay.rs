@@ -329,7 +329,11 @@ async fn extra_layers_lie_over_the_base_and_are_not_sealed() {
     let extra = fixture.path("setup");
     git_fixture::write(&extra, "node_modules/dep/index.js", "dep\n");
     git_fixture::write(&extra, "generated", "g\n");
-    let making = WorkspaceOptions { method: CheckoutMethod::Overlay, extra_lower: vec![extra.clone()] };
+    let making = WorkspaceOptions {
+        method: CheckoutMethod::Overlay,
+        extra_lower: vec![extra.clone()],
+        ..WorkspaceOptions::default()
+    };
     let workspace = all.create("fixer", "r1", &fixture.head().await, &making).await.unwrap();
     assert_eq!(
         inside(&workspace.files, "cat generated; rm -r node_modules/dep; rm generated; echo n > src/new"),

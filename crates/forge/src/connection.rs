@@ -10,10 +10,13 @@ use crate::inspect::ForgeFinding;
 use crate::secret::SecretText;
 use crate::shared::{DeliveryOptions, SharedForge};
 use loopwright_core::BoxFuture;
-use loopwright_core::deliver::{Deliver, DeliverError, Delivery, DeliveryLookup, DeliveryReceipt, PushTarget};
+use loopwright_core::answer::CommandForm;
+use loopwright_core::deliver::{
+    Deliver, DeliverError, Delivery, DeliveryLookup, DeliveryReceipt, PushTarget, WorkLookup,
+};
 use loopwright_core::forge::{
-    Answer, CheckQuery, CheckRun, CommentsOf, ForgeComment, ForgePage, Issue, ItemQuery, PageToken, PullFile,
-    PullRequest, ReadForge,
+    Answer, CheckQuery, CheckRun, CommentsOf, ForgeComment, ForgePage, Issue, ItemQuery, LabelChange, PageToken,
+    PullFile, PullRequest, ReadForge,
 };
 use std::sync::Arc;
 
@@ -257,6 +260,14 @@ impl Deliver for RemoteForge {
     fn find<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<DeliveryLookup, DeliverError>> {
         self.forge.find(item)
     }
+
+    fn expect_earlier(&self, item: &Delivery) {
+        self.forge.expect_earlier(item);
+    }
+
+    fn find_work<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<WorkLookup, DeliverError>> {
+        self.forge.find_work(item)
+    }
 }
 
 impl ReadForge for RemoteForge {
@@ -284,7 +295,15 @@ impl ReadForge for RemoteForge {
         self.forge.comments(of, from)
     }
 
+    fn label_changes(&self, of: CommentsOf) -> Answer<'_, Vec<LabelChange>> {
+        self.forge.label_changes(of)
+    }
+
     fn own_account(&self) -> Answer<'_, Option<String>> {
         self.forge.own_account()
+    }
+
+    fn command_form(&self) -> CommandForm {
+        self.forge.command_form()
     }
 }

@@ -87,38 +87,57 @@ impl WebhookReceiver {
 
     async fn send(&self, item: &Delivery) -> Result<DeliveryReceipt, DeliverError> {
         let (name, target) = self.target(item)?;
-        let receiver = format!("webhook `{name}` at {}", target.http.base().host);
-        let now_ms = target.http.now_ms();
-        let call = target.call(item, now_ms)?;
-        let answer = target.http.send(&call).await.map_err(|error| messenger::failure(&receiver, &error))?;
+        target.post(name, &item.key, &target.body(item)).await
+    }
+
+    /// Sends a document that is no item, to the receiver of this name. `key` is the same in every attempt.
+    ///
+    /// # Errors
+    /// As a delivery: a lost answer leaves it in doubt.
+    pub async fn post(&self, name: &str, key: &str, document: &Value) -> Result<DeliveryReceipt, DeliverError> {
+        let target = self.targets.get(name);
+        let target = target.ok_or_else(|| DeliverError::refused(format!("no webhook `{name}` is configured")))?;
+        target.post(name, key, document).await
+    }
+}
+
+impl ConnectedTarget {
+    async fn post(&self, name: &str, key: &str, document: &Value) -> Result<DeliveryReceipt, DeliverError> {
+        let receiver = format!("webhook `{name}` at {}", self.http.base().host);
+        let now_ms = self.http.now_ms();
+        let call = self.call(key, document, now_ms)?;
+        let answer = self.http.send(&call).await.map_err(|error| messenger::failure(&receiver, &error))?;
         match answer.status {
-            200..=299 => Ok(DeliveryReceipt { place: format!("webhook:{name}"), head: None, at_ms: now_ms }),
+            200..=299 => {
+                Ok(DeliveryReceipt { place: format!("webhook:{name}"), head: None, at_ms: now_ms, note: None })
+            }
             _ => {
                 let words = String::from_utf8_lossy(&answer.body).into_owned();
                 Err(messenger::status(&receiver, &answer, now_ms, &words))
             }
         }
     }
-}
 
-impl ConnectedTarget {
-    fn call(&self, item: &Delivery, now_ms: i64) -> Result<HttpCall, DeliverError> {
+    fn body(&self, item: &Delivery) -> Value {
         let data: Value = serde_json::from_str(&item.item.body).unwrap_or_else(|_| json!(item.item.body));
-        let body = json!({
+        json!({
             "key": item.key,
             "loop": item.loop_name,
             "round": item.round,
             "item": item.item.position,
             "data": data,
-        });
+        })
+    }
+
+    fn call(&self, key: &str, body: &Value, now_ms: i64) -> Result<HttpCall, DeliverError> {
         let moment = now_ms.div_euclid(1000).to_string();
-        let call = HttpCall::new(Method::POST, "").query(self.query.clone()).json(&body);
-        let signature = sign(&self.key, &item.key, &moment, call.body.as_deref().unwrap_or_default());
+        let call = HttpCall::new(Method::POST, "").query(self.query.clone()).json(body);
+        let signature = sign(&self.key, key, &moment, call.body.as_deref().unwrap_or_default());
         let headers = [
-            ("webhook-id", item.key.clone()),
+            ("webhook-id", key.to_owned()),
             ("webhook-timestamp", moment),
             ("webhook-signature", signature),
-            ("idempotency-key", item.key.clone()),
+            ("idempotency-key", key.to_owned()),
         ];
         headers.into_iter().try_fold(call, |call, (name, value)| {
             let value =

@@ -66,6 +66,7 @@ async fn read(world: &World, issue: u64, pull: u64) {
     }
     for of in [CommentsOf::Issue(issue), CommentsOf::Pull(pull)] {
         world.forge.comments(of, None).await.expect("comments");
+        world.forge.label_changes(of).await.expect("label changes");
     }
     world.forge.inspect("main").await;
 }

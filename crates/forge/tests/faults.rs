@@ -19,6 +19,9 @@ on_every_forge! {
     comment_with_a_lost_answer_is_not_written_again
     create_that_the_forge_performs_late_has_one_effect
     create_that_was_never_performed_is_repeated_after_pauses
+    pull_request_with_a_lost_answer_and_a_late_listing_is_found_and_not_refused
+    pull_request_whose_labels_fail_may_be_visible
+    create_of_a_killed_process_that_is_listed_late_has_one_effect
     server_that_names_a_time_gets_no_request_before_it
     answers_keep_their_meaning
     archived_repository_keeps_the_item_and_names_the_next_step
@@ -47,7 +50,7 @@ async fn in_doubt_then_one(kind: RemoteKind, fault: ForgeFault, expected: Expect
     world.fake.fail("POST", routes(kind).pulls, 1, fault.clone());
     let error = world.deliver(&item).await.expect_err("the answer is lost");
     assert_eq!(kind_of(&error), DeliverErrorKind::InDoubt, "{fault:?}: {error}");
-    let found = world.forge.find(&item).await.expect("it answers");
+    let found = look_until_known(&world, &item).await;
     assert_eq!(matches!(found, DeliveryLookup::Yes(_)), expected == Expected::There, "{fault:?}");
     let receipt = world.deliver(&item).await.expect("the second try");
     assert_eq!(world.forge.find(&item).await.expect("it answers"), DeliveryLookup::Yes(receipt), "{fault:?}");
@@ -148,6 +151,86 @@ async fn create_that_was_never_performed_is_repeated_after_pauses(kind: RemoteKi
     assert!(world.clock.now_ms() - start_ms >= 5_000, "the forge had time to show it");
     world.deliver(&item).await.expect("the second create");
     assert_eq!(effects(&world, &item), 1);
+}
+
+async fn pull_request_with_a_lost_answer_and_a_late_listing_is_found_and_not_refused(kind: RemoteKind) {
+    let world = World::new(kind);
+    let item = Delivery { labels: Vec::new(), ..world.pull("r1") };
+    world.fake.fail("POST", routes(kind).pulls, 1, ForgeFault::CutAfter);
+    assert_eq!(kind_of(&world.deliver(&item).await.expect_err("cut")), DeliverErrorKind::InDoubt);
+    // The listing is late.
+    world.fake.clear_faults();
+    match kind {
+        // Gitea has a call for the pull request of a branch.
+        RemoteKind::Gitea => world.fake.fail_always("GET", "/repos/*/*/pulls/**", ForgeFault::Status(404)),
+        _ => world.fake.fail_always("GET", routes(kind).pulls, ForgeFault::EmptyList),
+    }
+    for _ in 0..2 {
+        let error = world.forge.find(&item).await.expect_err("it may be late");
+        assert_eq!(kind_of(&error), DeliverErrorKind::Transient, "{error}");
+        world.clock.advance(error.retry_at_ms.expect("the time of the next look-up") - world.clock.now_ms());
+    }
+    world.fake.clear_faults();
+    assert!(matches!(world.forge.find(&item).await, Ok(DeliveryLookup::Yes(_))));
+    world.deliver(&item).await.expect("it is there");
+    assert_eq!(number_of_pulls(&world), 1);
+}
+
+async fn create_of_a_killed_process_that_is_listed_late_has_one_effect(kind: RemoteKind) {
+    let mut world = World::new(kind);
+    let item = comment(&world);
+    world.fake.fail("POST", routes(kind).issue_comments, 1, ForgeFault::LateAfterCut(3));
+    assert_eq!(kind_of(&world.deliver(&item).await.expect_err("cut")), DeliverErrorKind::InDoubt);
+    // Another process takes over and knows only that an attempt was made.
+    world.reconnect();
+    world.forge.expect_earlier(&item);
+    assert!(matches!(look_until_known(&world, &item).await, DeliveryLookup::Yes(_)));
+    world.deliver(&item).await.expect("it is there");
+    assert_eq!(effects(&world, &item), 1);
+}
+
+async fn pull_request_whose_labels_fail_may_be_visible(kind: RemoteKind) {
+    // The other forges set the labels with the creation.
+    let world = World::with(kind, |fake, connection| {
+        fake.repo(REPO).add_writer("ada");
+        connection.reviewers = vec!["ada".to_owned()];
+    });
+    let item = world.pull("r1");
+    let later = match kind {
+        RemoteKind::GitHub => "/repos/*/*/issues/*/labels",
+        RemoteKind::Gitea => "/repos/*/*/pulls/*/requested_reviewers",
+        RemoteKind::GitLab => return,
+    };
+    world.fake.fail("POST", later, 1, ForgeFault::ServerError(503));
+    let error = world.deliver(&item).await.expect_err("the second call fails");
+    assert!(error.is_after_effect && kind_of(&error) == DeliverErrorKind::Transient, "{error:?}");
+    assert_eq!(number_of_pulls(&world), 1, "the pull request is visible");
+    world.deliver(&item).await.expect("it is completed");
+    assert_eq!(number_of_pulls(&world), 1);
+}
+
+#[tokio::test]
+async fn gitlab_review_that_is_refused_in_the_middle_has_visible_parts() {
+    let kind = RemoteKind::GitLab;
+    let world = World::new(kind);
+    world.deliver(&world.pull("r1")).await.expect("a merge request");
+    let comment = |body: &str| InlineComment {
+        path: "fix.txt".to_owned(),
+        line: 1,
+        side: DiffSide::Right,
+        start_line: None,
+        body: body.to_owned(),
+    };
+    let number = world.repo().pulls()[0].number;
+    let item = world.about(ActionKind::PrInline, number, "");
+    let item = world.delivery("r2", StagedItem { comments: vec![comment("First."), comment("Second.")], ..item });
+    // The second comment is refused on its line and as a plain one.
+    for nth in 2..=3 {
+        world.fake.fail("POST", "/projects/*/merge_requests/*/discussions", nth, ForgeFault::Status(422));
+    }
+    let error = world.deliver(&item).await.expect_err("a part is refused");
+    assert!(error.is_after_effect && kind_of(&error) == DeliverErrorKind::Refused, "{error:?}");
+    assert_eq!(world.repo().comments(number).len(), 1);
 }
 
 async fn server_that_names_a_time_gets_no_request_before_it(kind: RemoteKind) {

@@ -90,6 +90,7 @@ async fn serve(script: &Script) -> String {
 fn item(kind: ActionKind, target: Option<&str>, body: &str) -> Delivery {
     let item = StagedItem { target: target.map(str::to_owned), ..StagedItem::new(1, "x", kind, body) };
     Delivery {
+        work: String::new(),
         loop_name: "fixer".to_owned(),
         round: "r1".to_owned(),
         repo: "repo".to_owned(),
@@ -110,9 +111,13 @@ fn item(kind: ActionKind, target: Option<&str>, body: &str) -> Delivery {
 }
 
 fn bot(url: &str) -> SlackReceiver {
+    bot_at(url, &TestClock::default())
+}
+
+fn bot_at(url: &str, clock: &TestClock) -> SlackReceiver {
     let (token, channel) = (SecretText::new("xoxb-secret"), "C1".to_owned());
     let access = SlackAccess::Bot { token, channel, api_url: Some(format!("{url}/api")) };
-    SlackReceiver::new(&access, &NetworkSettings::default(), TestClock::default().source()).expect("an address")
+    SlackReceiver::new(&access, &NetworkSettings::default(), clock.source()).expect("an address")
 }
 
 fn history(messages: Value) -> Value {
@@ -175,6 +180,35 @@ async fn lost_answer_of_slack_is_in_doubt_and_its_limit_is_transient() {
     assert_eq!(slack.find(&item).await.expect("it answers"), DeliveryLookup::Unknown);
     script.then_with(429, &[("retry-after", "30")], "");
     assert_eq!(slack.find(&item).await.expect_err("limited").kind, DeliverErrorKind::Transient);
+}
+
+#[tokio::test]
+async fn message_that_slack_shows_late_is_not_posted_again() {
+    let (script, clock) = (Script::default(), TestClock::default());
+    let url = serve(&script).await;
+    let slack = bot_at(&url, &clock);
+    let item = item(ActionKind::Slack, None, "Done.");
+    script.then(200, history(json!([]))).then(0, "");
+    assert_eq!(slack.deliver(&item).await.expect_err("cut").kind, DeliverErrorKind::InDoubt);
+    for pause_ms in [1_000, 4_000] {
+        script.then(200, history(json!([])));
+        let late = slack.deliver(&item).await.expect_err("it may be late");
+        assert_eq!((late.kind, late.retry_at_ms), (DeliverErrorKind::Transient, Some(clock.now_ms() + pause_ms)));
+        clock.advance(pause_ms);
+    }
+    let posts = || script.seen().iter().filter(|request| request.path.ends_with("postMessage")).count();
+    assert_eq!(posts(), 1);
+    let there = json!([{ "ts": "1700000000.000100", "metadata": { "event_payload": { "key": item.key } } }]);
+    script.then(200, history(there));
+    let _ = slack.deliver(&item).await.expect("it is found");
+    assert_eq!(posts(), 1);
+
+    // A process that was killed may have sent it, too.
+    let after_a_kill = bot_at(&url, &clock);
+    after_a_kill.expect_earlier(&item);
+    script.then(200, history(json!([])));
+    let late = after_a_kill.find(&item).await.expect_err("it may be late");
+    assert_eq!(late.kind, DeliverErrorKind::Transient);
 }
 
 #[tokio::test]

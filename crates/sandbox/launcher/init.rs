@@ -33,7 +33,7 @@ fn die_with_parent() {
 fn start(plan: &LaunchPlan, outer: &OwnedFd) -> StepResult<(i32, Option<PortForwarder>)> {
     sys::enter_namespaces(sys::CLONE_NEWNS).at(LaunchStep::MountNamespace)?;
     let socket = root::build(plan)?;
-    sys::set_host_name(b"loopwright").at(LaunchStep::HostName)?;
+    sys::set_host_name(plan.identity.host.as_bytes()).at(LaunchStep::HostName)?;
     if plan.network != SandboxNetwork::Host {
         sys::loopback_up().at(LaunchStep::Loopback)?;
     }

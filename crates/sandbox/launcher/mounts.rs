@@ -75,7 +75,7 @@ fn open_one(place: &SandboxMount) -> io::Result<OpenedMount> {
         MountSource::Overlay { lower, upper, work } => {
             OpenedMount::Layers { lower: folders(lower)?, changes: Some((folder(upper)?, folder(work)?)) }
         }
-        MountSource::Memory(_) | MountSource::File(_) => OpenedMount::Own,
+        MountSource::Memory(_) | MountSource::File(_) | MountSource::Pinned => OpenedMount::Own,
     })
 }
 
@@ -114,6 +114,7 @@ fn lay_one(place: &SandboxMount, opened: &OpenedMount) -> io::Result<()> {
             lay_new(place, c"tmpfs", &sys::c_string(format!("mode=1777,size={size}").as_bytes())?)
         }
         (OpenedMount::Own, MountSource::File(content)) => lay_file(&place.at, content),
+        (OpenedMount::Own, MountSource::Pinned) => pin(&place.at),
         (OpenedMount::Own, _) => Err(io::Error::from_raw_os_error(sys::EINVAL)),
     }
 }
@@ -158,6 +159,15 @@ fn lay_file(at: &Path, content: &[u8]) -> io::Result<()> {
     let tree = MountTree::open(waiting, sys::ATTR_RDONLY | sys::ATTR_NOSUID | sys::ATTR_NODEV)?;
     sys::attach(&tree.mounts, &sys::open_place(at)?)?;
     fs::remove_file(waiting)
+}
+
+/// A mount point cannot be renamed or removed.
+fn pin(at: &Path) -> io::Result<()> {
+    let place = sys::open_place(at)?;
+    let (_open, name) = name_of(&place)?;
+    let name = name.into_string().map_err(|_| io::Error::from_raw_os_error(sys::EINVAL))?;
+    let tree = MountTree::open(Path::new(&name), sys::ATTR_NOSUID | sys::ATTR_NODEV)?;
+    sys::attach(&tree.mounts, &place)
 }
 
 fn write_read_only(path: &Path, content: &[u8]) -> io::Result<()> {

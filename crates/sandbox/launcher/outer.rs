@@ -4,7 +4,7 @@ use crate::confinement::{MountSource, SandboxNetwork};
 use crate::init;
 use crate::report::{FailedStep, StepResult};
 use crate::sys::{self, PollFd, WaitStatus};
-use crate::wire::{FD_LIFELINE, FD_PLAN, INSIDE_ID, LaunchPlan, LaunchStep, PLAN_MAX};
+use crate::wire::{FD_LIFELINE, FD_PLAN, LaunchPlan, LaunchStep, PLAN_MAX};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -90,16 +90,16 @@ fn make_namespaces(plan: &LaunchPlan) -> StepResult {
         sys::drop_groups();
     }
     sys::enter_namespaces(sys::CLONE_NEWUSER).at(LaunchStep::UserNamespace)?;
-    map_ids(uid, gid).at(LaunchStep::IdMaps)?;
+    map_ids(plan.identity.id, uid, gid).at(LaunchStep::IdMaps)?;
     let net = if plan.network == SandboxNetwork::Host { 0 } else { sys::CLONE_NEWNET };
     sys::enter_namespaces(sys::CLONE_NEWPID | sys::CLONE_NEWIPC | sys::CLONE_NEWUTS | net).at(LaunchStep::Namespaces)
 }
 
 /// One user and one group, mapped to the caller's own outside; without privileges the kernel allows no more.
-fn map_ids(uid: u32, gid: u32) -> io::Result<()> {
+fn map_ids(inside: u32, uid: u32, gid: u32) -> io::Result<()> {
     fs::write("/proc/self/setgroups", "deny")?;
-    fs::write("/proc/self/gid_map", format!("{INSIDE_ID} {gid} 1"))?;
-    fs::write("/proc/self/uid_map", format!("{INSIDE_ID} {uid} 1"))
+    fs::write("/proc/self/gid_map", format!("{inside} {gid} 1"))?;
+    fs::write("/proc/self/uid_map", format!("{inside} {uid} 1"))
 }
 
 /// The kernel leaves a folder without permissions in an overlay's work folder, which its owner cannot delete without

@@ -5,7 +5,7 @@ use crate::confinement::SandboxNetwork;
 use crate::mounts::{MountTree, make_folder};
 use crate::report::{FailedStep, StepResult};
 use crate::sys;
-use crate::wire::{INSIDE_ID, LaunchPlan, LaunchStep};
+use crate::wire::{LaunchPlan, LaunchStep};
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -35,6 +35,7 @@ const ETC: &[&str] = &[
     "alternatives",
     "ca-certificates",
     "ca-certificates.conf",
+    "chromium.d",
     "crypto-policies",
     "debian_version",
     "os-release",
@@ -101,13 +102,8 @@ const PROC_FILES: &[&str] = &[
     "timer_stats",
 ];
 
-const PASSWD: &str = "root:x:0:0:root:/root:/usr/sbin/nologin\nloop:x:1000:1000:loop:/home/loop:/bin/sh\n\
-                      nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n";
-const GROUP: &str = "root:x:0:\nloop:x:1000:\nnogroup:x:65534:\n";
 const NSSWITCH: &str = "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\n\
                         protocols: files\nservices: files\nethers: files\nrpc: files\n";
-const HOSTS: &str = "127.0.0.1 localhost loopwright\n::1 localhost ip6-localhost ip6-loopback\n";
-
 const READ_ONLY: u64 = sys::ATTR_RDONLY | sys::ATTR_NOSUID | sys::ATTR_NODEV;
 
 /// All required files of the host, opened.
@@ -141,11 +137,12 @@ impl HostSystem {
     pub fn lay(self, plan: &LaunchPlan) -> StepResult {
         lay_proc().at(LaunchStep::Proc)?;
         cap_processes(plan);
+        start_processes(plan);
         self.roots.into_iter().try_for_each(|(path, root)| root.lay(&path)).at(LaunchStep::System)?;
         lay_devices(self.devices, plan.shared_memory).at(LaunchStep::Dev)?;
         lay_etc(self.etc, plan).at(LaunchStep::Etc)?;
         lay_rest().at(LaunchStep::Root)?;
-        close_proc().at(LaunchStep::ProcMask)
+        close_proc(plan.identity.id).at(LaunchStep::ProcMask)
     }
 }
 
@@ -191,11 +188,30 @@ fn is_public(name: &str) -> bool {
 fn lay_etc(trees: Vec<(PathBuf, MountTree)>, plan: &LaunchPlan) -> io::Result<()> {
     make_folder(Path::new("/etc"))?;
     trees.into_iter().try_for_each(|(path, tree)| tree.lay_own(&path))?;
-    let made = [("passwd", PASSWD), ("group", GROUP), ("nsswitch.conf", NSSWITCH), ("hostname", "loopwright\n")];
-    let offline = [("hosts", HOSTS), ("resolv.conf", "")];
+    let made = [("passwd", passwd(plan)), ("group", group(plan)), ("nsswitch.conf", NSSWITCH.to_owned()), ("hostname", format!("{}\n", plan.identity.host))];
+    let offline = [("hosts", hosts(plan)), ("resolv.conf", String::new())];
     let offline = offline.iter().filter(|_| plan.network != SandboxNetwork::Host);
     made.iter().chain(offline).try_for_each(|(name, text)| fs::write(Path::new("/etc").join(name), text))?;
     symlink("/proc/self/mounts", "/etc/mtab")
+}
+
+fn passwd(plan: &LaunchPlan) -> String {
+    let who = &plan.identity;
+    format!(
+        "root:x:0:0:root:/root:/usr/sbin/nologin\n{name}:x:{id}:{id}:{name}:{home}:/bin/sh\n\
+         nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
+        name = who.user,
+        id = who.id,
+        home = who.home.display()
+    )
+}
+
+fn group(plan: &LaunchPlan) -> String {
+    format!("root:x:0:\n{}:x:{}:\nnogroup:x:65534:\n", plan.identity.user, plan.identity.id)
+}
+
+fn hosts(plan: &LaunchPlan) -> String {
+    format!("127.0.0.1 localhost {}\n::1 localhost ip6-localhost ip6-loopback\n", plan.identity.host)
 }
 
 fn lay_devices(devices: Vec<(PathBuf, MountTree)>, shared_memory: u64) -> io::Result<()> {
@@ -242,9 +258,17 @@ fn cap_processes(plan: &LaunchPlan) {
     }
 }
 
+/// Lets process ids start higher, as on a machine that has run for a while. It is not a security boundary, so a kernel
+/// without it is no failure.
+fn start_processes(plan: &LaunchPlan) {
+    if plan.identity.last_pid > 0 {
+        let _ = fs::write("/proc/sys/kernel/ns_last_pid", plan.identity.last_pid.to_string());
+    }
+}
+
 /// Kernel settings check only the user id, which is root's if the engine's user is root. So `/proc` is read-only as a
 /// whole, and the files that show the whole host are covered.
-fn close_proc() -> io::Result<()> {
+fn close_proc(user: u32) -> io::Result<()> {
     let empty = Path::new("/.empty");
     fs::create_dir(empty)?;
     for name in PROC_FOLDERS {
@@ -255,7 +279,7 @@ fn close_proc() -> io::Result<()> {
     fs::remove_dir(empty)?;
     PROC_FILES.iter().try_for_each(|name| cover_file(name.as_ref()))?;
     // The engine's user is root exactly if the kernel's own files belong to it.
-    if fs::metadata("/proc/version")?.uid() == INSIDE_ID {
+    if fs::metadata("/proc/version")?.uid() == user {
         close_for_root()?;
     }
     sys::restrict_mount(c"/proc", sys::ATTR_RDONLY)

@@ -3,7 +3,7 @@
 //!
 //! Numbers are little-endian `u64`; byte strings and lists are preceded by their length.
 
-use crate::confinement::{MountSource, SandboxMount, SandboxNetwork};
+use crate::confinement::{MountSource, SandboxIdentity, SandboxMount, SandboxNetwork};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -12,9 +12,6 @@ use std::path::{Path, PathBuf};
 pub const FD_PLAN: i32 = 3;
 pub const FD_STATUS: i32 = 4;
 pub const FD_LIFELINE: i32 = 5;
-
-/// The user and group id of the program inside.
-pub const INSIDE_ID: u32 = 1000;
 
 /// The size limit of a plan, in bytes: the kernel limits arguments and environment far below it.
 pub const PLAN_MAX: usize = 64 << 20;
@@ -39,6 +36,7 @@ pub struct LaunchPlan {
     pub filters: Vec<Vec<u8>>,
     /// The size of `/dev/shm`, in bytes.
     pub shared_memory: u64,
+    pub identity: SandboxIdentity,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,6 +69,7 @@ impl LaunchPlan {
         }
         list(&mut out, &self.filters);
         number(&mut out, self.shared_memory);
+        self.identity.encode(&mut out);
         out
     }
 
@@ -88,8 +87,31 @@ impl LaunchPlan {
             rlimits: from.each(|from| Some((from.number()?, from.number()?)))?,
             filters: from.list()?,
             shared_memory: from.number()?,
+            identity: SandboxIdentity::decode(&mut from)?,
         };
         from.0.is_empty().then_some(plan)
+    }
+}
+
+impl SandboxIdentity {
+    fn encode(&self, out: &mut Vec<u8>) {
+        bytes(out, self.user.as_bytes());
+        number(out, u64::from(self.id));
+        path(out, &self.home);
+        bytes(out, self.host.as_bytes());
+        number(out, u64::from(self.last_pid));
+        number(out, u64::from(self.shows_cookie));
+    }
+
+    fn decode(from: &mut Reader) -> Option<Self> {
+        Some(Self {
+            user: String::from_utf8(from.bytes()?).ok()?,
+            id: u32::try_from(from.number()?).ok()?,
+            home: from.path()?,
+            host: String::from_utf8(from.bytes()?).ok()?,
+            last_pid: u32::try_from(from.number()?).ok()?,
+            shows_cookie: from.number()? == 1,
+        })
     }
 }
 
@@ -136,6 +158,7 @@ impl MountSource {
                 path(out, work);
             }
             Self::File(content) => tagged(out, 5, content),
+            Self::Pinned => number(out, 6),
         }
     }
 
@@ -147,6 +170,7 @@ impl MountSource {
             3 => Self::Layers(from.each(Reader::path)?),
             4 => Self::Overlay { lower: from.each(Reader::path)?, upper: from.path()?, work: from.path()? },
             5 => Self::File(from.bytes()?),
+            6 => Self::Pinned,
             _ => return None,
         })
     }

@@ -16,6 +16,38 @@ pub struct Confinement {
     pub network: SandboxNetwork,
     /// The resource limits.
     pub resources: ResourceCeilings,
+    /// The user and the machine that the program sees.
+    pub identity: SandboxIdentity,
+}
+
+/// The user and the machine that a confined program sees. The kernel maps the user to the caller's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SandboxIdentity {
+    /// The name of the user and of its group.
+    pub user: String,
+    /// The id of the user and of its group.
+    pub id: u32,
+    /// The home folder in `/etc/passwd`.
+    pub home: PathBuf,
+    /// The name of the host.
+    pub host: String,
+    /// Process ids start after this one, where the kernel allows it.
+    pub last_pid: u32,
+    /// Whether the program's environment has the cookie of its tree. The helper outside always has it.
+    pub shows_cookie: bool,
+}
+
+impl Default for SandboxIdentity {
+    fn default() -> Self {
+        Self {
+            user: "loop".to_owned(),
+            id: 1000,
+            home: PathBuf::from("/home/loop"),
+            host: "loopwright".to_owned(),
+            last_pid: 0,
+            shows_cookie: true,
+        }
+    }
 }
 
 /// One mount.
@@ -50,6 +82,9 @@ pub enum MountSource {
     },
     /// A small read-only file with these bytes.
     File(Vec<u8>),
+    /// The folder that an earlier mount shows at this place, mounted onto itself: its content can be changed as before,
+    /// but it cannot be renamed or removed, and so nothing below it can get another path.
+    Pinned,
 }
 
 /// The network access of a confined program.
@@ -110,7 +145,11 @@ impl Confinement {
     pub fn writable(&self) -> impl Iterator<Item = &Path> {
         self.mounts.iter().filter_map(|mount| match &mount.what {
             MountSource::Writable(path) | MountSource::Overlay { upper: path, .. } => Some(path.as_path()),
-            MountSource::ReadOnly(_) | MountSource::Memory(_) | MountSource::Layers(_) | MountSource::File(_) => None,
+            MountSource::ReadOnly(_)
+            | MountSource::Memory(_)
+            | MountSource::Layers(_)
+            | MountSource::File(_)
+            | MountSource::Pinned => None,
         })
     }
 }

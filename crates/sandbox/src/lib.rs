@@ -40,9 +40,9 @@ mod wire;
 
 pub use cancel::CancelToken;
 pub use capture::CapturedOutput;
-pub use confinement::{Confinement, MountSource, ResourceCeilings, SandboxMount, SandboxNetwork};
+pub use confinement::{Confinement, MountSource, ResourceCeilings, SandboxIdentity, SandboxMount, SandboxNetwork};
 pub use error::{SpawnError, SpawnErrorKind, SweepError};
-pub use memory::{make_undumpable, release_memory};
+pub use memory::{hide_memory, make_undumpable, release_memory, resident_memory};
 pub use output_pump::{OutputStream, OutputWatch, WatchFlow};
 pub use probe::{FeatureFinding, FeatureSupport, HostSupport, SandboxFeature, probe};
 pub use process_table::{ProcessIdentity, identity, is_alive};

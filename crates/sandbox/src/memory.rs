@@ -10,8 +10,13 @@ use std::ops::Range;
 ///
 /// A program that is executed later is readable again, so the helper can still write its own id maps.
 pub fn make_undumpable() -> io::Result<()> {
-    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    hide_memory()?;
     Ok(setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?)
+}
+
+/// The same without a change of limits, which children would inherit: for a process inside a sandbox.
+pub fn hide_memory() -> io::Result<()> {
+    Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
 
 /// Releases freed memory that the allocator still holds, and pages of the program's own file that were only needed to
@@ -32,6 +37,15 @@ pub fn release_memory() {
             libc::madvise(pages.start as *mut libc::c_void, pages.len(), libc::MADV_DONTNEED);
         }
     }
+}
+
+/// The resident memory of this process in bytes; zero if the kernel does not say.
+#[must_use]
+pub fn resident_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kib.unwrap_or(0).saturating_mul(1024)
 }
 
 /// Mappings of a file that are not writable and of which no page was ever written, not even by relocations.

@@ -113,6 +113,9 @@ impl<'w> OutputPump<'w> {
             WatchFlow::Stop => self.stopped = true,
             WatchFlow::Finish => drop(self.finished.get_or_insert(self.last)),
         }
+        // A watcher may need a second for a chunk of short lines. Without this, a flood would run for many chunks before
+        // the other futures of the task, such as the one that waits for signals, and the other tasks of the thread.
+        tokio::task::yield_now().await;
     }
 
     /// Reads until both streams are closed.

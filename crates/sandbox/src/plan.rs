@@ -22,7 +22,9 @@ pub(crate) fn for_program(spawn: &SpawnRequest, confine: &Confinement, bounds: M
         .map(|arg| launch::c_string(arg).map(std::ffi::CString::into_bytes))
         .collect::<io::Result<_>>()?;
     let mut env = spawn.env.clone();
-    env.insert(COOKIE_VAR.into(), spawn.cookie.as_str().into());
+    if confine.identity.shows_cookie {
+        env.insert(COOKIE_VAR.into(), spawn.cookie.as_str().into());
+    }
     plan.env =
         env.iter().map(|(name, value)| Ok(launch::env_pair(name, value)?.into_bytes())).collect::<io::Result<_>>()?;
     plan.path = spawn.env.get(std::ffi::OsStr::new("PATH")).map(|path| path.as_bytes().to_vec()).unwrap_or_default();
@@ -39,6 +41,7 @@ pub(crate) fn for_probe(confine: &Confinement, bounds: MemoryBound) -> io::Resul
         places: confine.mounts.clone(),
         rlimits: rlimits(&confine.resources, bounds),
         filters: seccomp::programs()?,
+        identity: confine.identity.clone(),
         shared_memory: confine.resources.memory.map_or(SHARED_MEMORY, |memory| memory.min(SHARED_MEMORY)),
         ..LaunchPlan::default()
     })

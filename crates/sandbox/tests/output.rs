@@ -4,6 +4,7 @@ mod common;
 
 use common::{ended, limited, python, sh};
 use loopwright_sandbox::{CancelToken, OutputStream, OutputWatch, RunEnd, WatchFlow, run};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// Counts the bytes that a watcher receives.
@@ -50,6 +51,44 @@ async fn flood_is_ended_and_the_watcher_sees_exactly_the_limit() {
     let end = run(spawn, &mut count, &CancelToken::new(), |_| ()).await.expect("sh starts");
     assert_eq!((end.how, count.0), (RunEnd::Flood, 1_000_001));
     assert!(end.stdout.truncated());
+}
+
+/// Counts the chunks, and those before which nothing else of the task had a turn.
+struct Turns<'c> {
+    chunks: u32,
+    late: u32,
+    turns: &'c AtomicU32,
+}
+
+impl OutputWatch for Turns<'_> {
+    fn chunk(&mut self, _: OutputStream, _: &[u8]) -> WatchFlow {
+        self.chunks += 1;
+        if self.turns.swap(0, Ordering::Relaxed) == 0 {
+            self.late += 1;
+        }
+        WatchFlow::Continue
+    }
+}
+
+#[tokio::test]
+async fn flood_leaves_time_for_the_other_futures_of_its_task_after_each_chunk() {
+    let turns = AtomicU32::new(0);
+    let spawn = limited(sh("yes"), |limits| limits.output_max = 32 << 20);
+    let mut watch = Turns { chunks: 0, late: 0, turns: &turns };
+    let token = CancelToken::new();
+    let others = async {
+        loop {
+            turns.fetch_add(1, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+        }
+    };
+    let end = tokio::select! {
+        biased;
+        () = others => unreachable!("it never ends"),
+        end = run(spawn, &mut watch, &token, |_| ()) => end.expect("sh starts"),
+    };
+    assert_eq!(end.how, RunEnd::Flood);
+    assert!(watch.late <= 1, "{} of {} chunks came without a turn for the other future", watch.late, watch.chunks);
 }
 
 #[tokio::test]

@@ -4,13 +4,16 @@ use crate::skip;
 use std::path::{Path, PathBuf};
 
 /// The programs, and the packages they come in.
-const PACKAGES: [(&str, &str); 6] = [
+const PACKAGES: [(&str, &str); 9] = [
     ("node", "node"),
     ("claude", "@anthropic-ai/claude-code"),
     ("codex", "@openai/codex"),
     ("opencode", "opencode-ai"),
     ("gemini", "@google/gemini-cli"),
     ("goose", "@aaif/goose-binary-linux-x64"),
+    ("codex-acp", "@zed-industries/codex-acp"),
+    ("qwen", "@qwen-code/qwen-code"),
+    ("copilot", "@github/copilot"),
 ];
 
 fn workspace() -> PathBuf {
@@ -23,7 +26,7 @@ pub fn bin_dir() -> Option<PathBuf> {
     Some(workspace().join("target/agents/node_modules/.bin")).filter(|folder| folder.is_dir())
 }
 
-/// One program: `claude`, `codex`, `opencode`, `gemini`, `goose` or `node`; `None` if it is not installed.
+/// One program of the table above; `None` if it is not installed.
 #[must_use]
 pub fn program(name: &str) -> Option<PathBuf> {
     bin_dir().map(|folder| folder.join(name)).filter(|path| path.is_file())

@@ -73,6 +73,16 @@ impl TestEnv {
         self.root.join("state")
     }
 
+    /// Closes every pull request of the local forges, as a person would.
+    pub fn close_pulls(&self) {
+        for forge in std::fs::read_dir(self.state().join("forge")).into_iter().flatten().flatten() {
+            for page in std::fs::read_dir(forge.path().join("pulls")).into_iter().flatten().flatten() {
+                let text = std::fs::read_to_string(page.path()).expect("a page");
+                std::fs::write(page.path(), text.replace("state: open", "state: closed")).expect("it can be written");
+            }
+        }
+    }
+
     /// An empty repository below the root.
     pub fn repo(&self, name: &str) -> TestRepo {
         TestRepo::init_at(&self.root.join(name))

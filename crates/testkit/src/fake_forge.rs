@@ -109,9 +109,19 @@ impl FakeForge {
     /// If there is no name.
     #[must_use]
     pub fn listen_tls(&self, names: &[&str]) -> TlsEndpoint {
-        let mut endpoint = tls::listen_tls(self.runtime(), &self.core, names);
+        let backend = tls::TlsBackend::Forge(Arc::clone(&self.core));
+        let mut endpoint = tls::listen_tls(self.runtime(), &self.core, &backend, names);
         endpoint.url.push_str(self.core.prefix());
         endpoint
+    }
+
+    /// Serves TLS in front of another server, which listens on a port of loopback, such as a fake Slack.
+    ///
+    /// # Panics
+    /// If there is no name.
+    #[must_use]
+    pub fn listen_tls_before(&self, port: u16, names: &[&str]) -> TlsEndpoint {
+        tls::listen_tls(self.runtime(), &self.core, &tls::TlsBackend::Port(port), names)
     }
 
     /// Serves a unix socket, too, and returns its path.

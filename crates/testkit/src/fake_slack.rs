@@ -126,16 +126,21 @@ pub fn send_with(address: &str, signature: &str, seconds: i64, body: &str) -> St
 /// `v0=` and the HMAC over version, time and body.
 #[must_use]
 pub fn slack_signature(secret: &str, seconds: i64, body: &str) -> String {
+    format!("v0={}", hmac_hex(secret, &format!("v0:{seconds}:{body}")))
+}
+
+/// The HMAC with SHA-256 of a text, in hexadecimal digits: GitHub signs its deliveries with it as well. A secret has at
+/// most 64 bytes.
+#[must_use]
+pub fn hmac_hex(secret: &str, text: &str) -> String {
     let (mut inner, mut outer) = ([0x36_u8; 64], [0x5c_u8; 64]);
     for (at, byte) in secret.bytes().enumerate() {
         inner[at] ^= byte;
         outer[at] ^= byte;
     }
-    let text = format!("v0:{seconds}:{body}");
     let digest = Sha256::new().chain_update(inner).chain_update(text.as_bytes()).finalize();
     let mac = Sha256::new().chain_update(outer).chain_update(digest).finalize();
-    let hex: String = mac.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("v0={hex}")
+    mac.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn serve(mut stream: TcpStream, state: &Mutex<SlackState>) -> Option<()> {

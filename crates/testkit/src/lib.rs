@@ -19,9 +19,12 @@ pub mod model;
 pub mod redact;
 pub mod repo;
 mod skip;
+pub mod terminal;
+mod tls_files;
 pub mod tripwires;
 pub mod user;
 pub mod wait;
+mod wire_proxy;
 
 pub use canary::Canary;
 pub use env::{CommandRun, TestEnv};
@@ -30,7 +33,10 @@ pub use fake_slack::FakeSlack;
 pub use model::ModelServer;
 pub use repo::{TestRepo, TreeDigest};
 pub use skip::skip;
+pub use terminal::TestTerminal;
+pub use tls_files::CertificateFiles;
 pub use tripwires::Tripwires;
+pub use wire_proxy::WireProxy;
 
 /// The PATH of the tests: the system's folders, independent of the developer's shell.
 pub const TRUSTED_PATH: &str = "/usr/local/bin:/usr/bin:/bin";

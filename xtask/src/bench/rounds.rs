@@ -30,7 +30,9 @@ const LOOPS: [(&str, &str); 3] = [
     ),
 ];
 
+/// Each round proposes another change: a loop whose pull request is open does not propose the same change again.
 const SCRIPT: &str = "@ maker
+run sh -c \"echo $LOOPWRIGHT_ROUND > note\"
 append d000/f00000.txt \"more\"
 usage input=100 output=20
 

@@ -13,6 +13,9 @@ pub(super) fn measure(bed: &BenchSetup) -> Result<BenchSection, String> {
     let empty = BenchRepo::new(bed, "start-empty", 1, StorageMedium::Disk)?;
     let small = BenchRepo::new(bed, "start-small", 1, StorageMedium::Disk)?;
     small.round("light")?;
+    for number in 0..10 {
+        rounds::run_quiet(&mut small.command(&["tasks", "add", &format!("task {number}")]))?;
+    }
     let outside = bed.folder("start-outside", StorageMedium::Disk)?;
     let mut away = small.command(&["status"]);
     away.current_dir(&outside);
@@ -23,6 +26,8 @@ pub(super) fn measure(bed: &BenchSetup) -> Result<BenchSection, String> {
         ("loopwright status, no store yet", empty.command(&["status"])),
         ("loopwright status, one loop with history", small.command(&["status"])),
         ("loopwright status, outside a repository", away),
+        ("loopwright tasks ready", small.command(&["tasks", "ready"])),
+        ("loopwright tasks add", small.command(&["tasks", "add", "one more"])),
     ];
     let mut times = vec![TimeSamples::new(); commands.len()];
     for _ in 0..ROUNDS * EACH {

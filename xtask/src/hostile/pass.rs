@@ -1,7 +1,7 @@
 //! One pass of the suite as one kind of user: builds it, runs it, and reads the end of each case.
 
 use super::{CaseResults, ContainmentResult};
-use crate::command::{run, run_watched};
+use crate::command::{THREADS_VARIABLE, run, run_watched, test_threads};
 use crate::summary::without_colour;
 use serde_json::Value;
 use std::fs;
@@ -35,7 +35,8 @@ pub(super) enum SuiteUser {
     Ordinary(tempfile::TempDir),
 }
 
-const WORDS: [&str; 4] = ["-p", "loopwright-cli", "--test", "hostile"];
+/// With the whole workspace, cargo chooses the features of the test step before it, and builds nothing twice.
+const WORDS: [&str; 5] = ["--workspace", "--test", "hostile", "--features", "loopwright-cli/hostile"];
 
 impl HostileSuite {
     /// Builds the suite and lists its cases, so that a case that never ran is noticed.
@@ -72,6 +73,7 @@ impl HostileSuite {
         let mut command = crate::command::cargo();
         command.args(["nextest", "run", "--no-tests=warn"]).args(WORDS).args(&self.filter);
         command.env(SKIPS_VARIABLE, skips.path()).env("INSTA_UPDATE", "no");
+        command.env(THREADS_VARIABLE, test_threads());
         if let SuiteUser::Ordinary(folder) = who {
             let triple = self.triple.to_uppercase().replace('-', "_");
             command.env(format!("CARGO_TARGET_{triple}_RUNNER"), folder.path().join("as-user"));

@@ -2,7 +2,7 @@
 //! any moment, every due moment has exactly one receipt, every round is recorded once and ends, no process is left, and
 //! the next `up` needs no manual repair.
 
-use super::{SoakRepo, killed, next, survivors};
+use super::{SoakProgram, SoakRepo, killed, next, survivors};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
@@ -36,11 +36,11 @@ fn loop_file(name: &str) -> String {
 type ReceiptFacts = (String, Option<String>, i64, i64);
 
 /// Kills daemons until the given number of rounds has started, lets the last one end normally, and checks the state.
-pub(super) fn run(rounds: usize, seed: u64) -> Result<(), String> {
+pub(super) fn run(rounds: usize, seed: u64, program: &SoakProgram) -> Result<(), String> {
     let mut files: Vec<_> =
         LOOPS.iter().map(|name| (format!(".loopwright/loops/{name}.md"), loop_file(name))).collect();
     files.push((".loopwright/look.script".to_owned(), SCRIPT.to_owned()));
-    let world = SoakRepo::with(&files)?;
+    let world = SoakRepo::with(program, &files)?;
     println!("soak: a daemon killed through {rounds} rounds of {} loops, seed {seed}", LOOPS.len());
     let begun = Instant::now();
     let (mut random, mut kills, mut seen) = (seed | 1, 0_usize, SeenReceipts::default());
@@ -81,7 +81,7 @@ fn started(world: &SoakRepo) -> Result<(Child, mpsc::Receiver<()>), String> {
     Ok((child, receiver))
 }
 
-fn ready(world: &SoakRepo) -> Result<Child, String> {
+pub(super) fn ready(world: &SoakRepo) -> Result<Child, String> {
     let (mut child, ready_signal) = started(world)?;
     if ready_signal.recv_timeout(READY_MAX).is_ok() {
         return Ok(child);
@@ -149,8 +149,7 @@ impl SeenReceipts {
     fn examine(&self, world: &SoakRepo) -> Result<String, String> {
         let moments = LOOPS.into_iter().map(|name| self.unbroken(name)).sum::<Result<i64, String>>()?;
         world.json(&["verify", "--json"])?;
-        let document = world.json(&["rounds", "--limit", "10000", "--json"])?;
-        let rounds = document["rounds"].as_array().ok_or("`rounds` has no list")?;
+        let rounds = world.rounds(LOOPS.map(str::to_owned))?;
         if let Some(open) = rounds.iter().find(|round| round["outcome"].is_null()) {
             return Err(format!("a round has not ended: {open}"));
         }
@@ -166,7 +165,7 @@ impl SeenReceipts {
                 recorded.len()
             ));
         }
-        let left = survivors(rounds);
+        let left = survivors(&rounds);
         if !left.is_empty() {
             return Err(format!("processes are left: {left:?}"));
         }

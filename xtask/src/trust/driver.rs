@@ -14,6 +14,7 @@ pub(super) fn command(program: &BuggyProgram, folder: &str) -> Vec<String> {
         ProgramLanguage::Python => vec!["python3".to_owned(), "-B".to_owned(), format!("{folder}/drive.py")],
         ProgramLanguage::JavaScript => vec!["node".to_owned(), format!("{folder}/drive.js")],
         ProgramLanguage::Rust => vec!["sh".to_owned(), format!("{folder}/drive.sh")],
+        ProgramLanguage::Shell => vec!["python3".to_owned(), format!("{folder}/drive.py")],
     }
 }
 
@@ -34,6 +35,12 @@ pub(super) fn files(program: &BuggyProgram) -> Vec<(&'static str, String)> {
             ),
         )],
         ProgramLanguage::Rust => vec![("drive.rs", rust(program)), ("drive.sh", SCRIPT.to_owned())],
+        ProgramLanguage::Shell => vec![(
+            "drive.py",
+            format!(
+                "import json\nimport subprocess\nimport sys\n\nfor line in sys.stdin:\n    ended = subprocess.run([\"sh\", \"-c\", '. ./{name}.sh; {function} \"$@\"', \"sh\", *json.loads(line)], capture_output=True, text=True)\n    print(json.dumps(ended.stdout.rstrip(\"\\n\")), flush=True)\n"
+            ),
+        )],
     }
 }
 
@@ -68,9 +75,43 @@ pub(super) fn cases(program: &BuggyProgram) -> String {
     program.heldout.iter().map(line).collect()
 }
 
+/// Most restarts of a program that stops at an input; each begins after it.
+const RESTARTS_MAX: usize = 12;
+
 /// Whether the tree at `tree` answers every held-out and every visible case correctly. The check runs away from tests,
 /// caches and everything that looks like a gate.
 pub(super) fn is_right(program: &BuggyProgram, tree: &Path, place: &TrustDir) -> Result<bool, String> {
+    let cases: Vec<_> = program.heldout.iter().chain(&program.tests).collect();
+    let inputs: Vec<&[Value]> = cases.iter().map(|case| case.args.as_slice()).collect();
+    let answers = drive(program, tree, place, &inputs)?;
+    let same = |(answer, case): (&Value, &&super::program::ProgramCase)| *answer == case.out;
+    Ok(answers.len() == cases.len() && answers.iter().zip(&cases).all(same))
+}
+
+/// The answer to each input, or `None` where the program stops.
+pub(super) fn answers(
+    program: &BuggyProgram,
+    tree: &Path,
+    place: &TrustDir,
+    inputs: &[Vec<Value>],
+) -> Result<Vec<Option<Value>>, String> {
+    let mut all: Vec<Option<Value>> = Vec::new();
+    for _ in 0..RESTARTS_MAX {
+        let rest: Vec<&[Value]> = inputs[all.len()..].iter().map(Vec::as_slice).collect();
+        if rest.is_empty() {
+            break;
+        }
+        all.extend(drive(program, tree, place, &rest)?.into_iter().take(rest.len()).map(Some));
+        if all.len() < inputs.len() {
+            all.push(None);
+        }
+    }
+    all.resize(inputs.len(), None);
+    Ok(all)
+}
+
+/// The answers up to the first input at which the program stops.
+fn drive(program: &BuggyProgram, tree: &Path, place: &TrustDir, inputs: &[&[Value]]) -> Result<Vec<Value>, String> {
     let clean = place.folder("oracle")?;
     copy(tree, &clean).map_err(|error| format!("copy the tree: {error}"))?;
     let folder = place.folder("oracle-files")?;
@@ -83,16 +124,15 @@ pub(super) fn is_right(program: &BuggyProgram, tree: &Path, place: &TrustDir) ->
     start
         .env("PATH", place.path())
         .env("HOME", place.folder("oracle-home")?)
-        .env("TMPDIR", place.folder("oracle-tmp")?);
+        .env("TMPDIR", place.folder("oracle-tmp")?)
+        // Another country than that of any gate, because code that is right only in one language or zone is wrong.
+        .env("LANG", "is_IS.UTF-8")
+        .env("LC_ALL", "is_IS.UTF-8")
+        .env("TZ", "America/Bogota");
     start.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let cases: Vec<_> = program.heldout.iter().chain(&program.tests).collect();
-    let input: String = cases.iter().map(|case| Value::Array(case.args.clone()).to_string() + "\n").collect();
+    let input: String = inputs.iter().map(|args| Value::Array(args.to_vec()).to_string() + "\n").collect();
     let (_, output) = run_limited(start, input.as_bytes())?;
-    let lines: Vec<&str> = output.lines().collect();
-    let same = |(line, case): (&&str, &&super::program::ProgramCase)| {
-        serde_json::from_str::<Value>(line).is_ok_and(|out| out == case.out)
-    };
-    Ok(lines.len() == cases.len() && lines.iter().zip(&cases).all(same))
+    Ok(output.lines().map_while(|line| serde_json::from_str(line).ok()).take(inputs.len() + 1).collect())
 }
 
 /// Copies the program's plain files, without tests and generated files.

@@ -29,6 +29,7 @@ fn new_test_path(program: &BuggyProgram) -> Option<String> {
         (ProgramLanguage::JavaScript, _) => Some(format!("test/{}_more.test.js", program.name)),
         (ProgramLanguage::Rust, SuiteRunner::Cargo) => Some("tests/more.rs".to_owned()),
         (ProgramLanguage::Rust, _) => None,
+        (ProgramLanguage::Shell, _) => Some(format!("tests/{}_more_test.sh", program.name)),
     }
 }
 
@@ -87,7 +88,7 @@ fn two_commits(program: &BuggyProgram) -> Option<String> {
 }
 
 fn second_attempt(program: &BuggyProgram) -> Option<String> {
-    let sign = if program.language == ProgramLanguage::Python { "#" } else { "//" };
+    let sign = if program.language.has_hash_comments() { "#" } else { "//" };
     let thought = program.source(&format!("{}\n{sign} Perhaps it was right all along.\n", program.buggy));
     let first = write_file_script(&program.source_path(), &thought);
     Some(format!(
@@ -110,6 +111,7 @@ fn helper_file(program: &BuggyProgram) -> Option<String> {
         ProgramLanguage::Rust => {
             ("src/parts.rs".to_owned(), format!("//! See `parts`.\n\nmod parts;\npub use parts::{function};\n"))
         }
+        ProgramLanguage::Shell => (format!("{name}_parts.sh"), format!("# See {name}_parts.\n. ./{name}_parts.sh\n")),
     };
     Some(write_file_script(&path, fixed) + &write_file_script(&program.source_path(), &program.source(&link)))
 }

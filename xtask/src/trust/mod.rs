@@ -6,17 +6,19 @@ mod behaviour;
 mod cheats;
 mod driver;
 mod honest;
+mod maker_table;
+mod more_tests;
 mod program;
 mod run_dir;
 mod tally;
 mod tests;
 
-use behaviour::{BehaviourKind, MakerBehaviour};
+use behaviour::{BehaviourKind, MakerBehaviour, TrustMode};
 use program::BuggyProgram;
-use run_dir::{HeldOutMode, TrustResult};
+use run_dir::TrustResult;
 use std::collections::VecDeque;
-use std::sync::{Mutex, mpsc};
-use std::time::Instant;
+use std::sync::{LazyLock, Mutex, mpsc};
+use std::time::{Duration, Instant};
 use tally::TrustTally;
 
 /// The number of runs after which a long benchmark prints its progress.
@@ -27,13 +29,18 @@ const EACH: usize = 12;
 /// The parsed command line.
 pub(crate) struct TrustOptions {
     sample: Option<usize>,
-    /// The most programs for a dishonest class; honest classes run on all programs.
+    /// The most runs of a class.
     each: usize,
     seed: u64,
     class: Option<String>,
     program: Option<String>,
     jobs: usize,
-    heldout: HeldOutMode,
+    /// No run starts after this time.
+    minutes: Option<u64>,
+    /// The loops' further checks; every run has one of them.
+    modes: Vec<TrustMode>,
+    /// Only honest classes, only others, or both.
+    kind: Option<BehaviourKind>,
     form: ResultFormat,
     steps: RunReporting,
 }
@@ -56,7 +63,15 @@ enum RunReporting {
 struct TrustRun<'a> {
     program: &'a BuggyProgram,
     behaviour: &'static MakerBehaviour,
+    mode: TrustMode,
 }
+
+/// Every class of makers.
+static CLASSES: LazyLock<Vec<MakerBehaviour>> = LazyLock::new(|| {
+    let tables = maker_table::all().into_iter().map(MakerBehaviour::from_table);
+    let (honest, others): (Vec<_>, Vec<_>) = tables.partition(|one| one.kind == BehaviourKind::Honest);
+    honest::HONEST.iter().copied().chain(honest).chain(cheats::all().copied()).chain(others).collect()
+});
 
 impl TrustOptions {
     /// Parses the arguments after the verb.
@@ -68,7 +83,9 @@ impl TrustOptions {
             class: None,
             program: None,
             jobs: 2,
-            heldout: HeldOutMode::With,
+            minutes: None,
+            modes: TrustMode::ALL.to_vec(),
+            kind: None,
             form: ResultFormat::Table,
             steps: RunReporting::Quiet,
         };
@@ -78,14 +95,15 @@ impl TrustOptions {
                 "--all" => trust.each = usize::MAX,
                 "--json" => trust.form = ResultFormat::Json,
                 "--verbose" => trust.steps = RunReporting::EachRun,
-                "--without-heldout" => trust.heldout = HeldOutMode::Without,
-                "--sample" | "--seed" | "--jobs" | "--class" | "--program" => {
+                "--honest" => trust.kind = Some(BehaviourKind::Honest),
+                "--dishonest" => trust.kind = Some(BehaviourKind::Dishonest),
+                "--sample" | "--seed" | "--jobs" | "--class" | "--program" | "--mode" | "--each" | "--minutes" => {
                     let value = words.next().ok_or(format!("`{word}` wants a value"))?;
                     trust.set(word, value)?;
                 }
                 other => {
                     return Err(format!(
-                        "trust takes --sample N, --seed S, --class C, --program P, --jobs N, --all, --without-heldout, --verbose and --json, not `{other}`"
+                        "trust takes --sample N, --seed S, --class C, --program P, --jobs N, --each N, --minutes N, --all, --mode without|withheld|heldout, --honest, --dishonest, --verbose and --json, not `{other}`"
                     ));
                 }
             }
@@ -99,6 +117,12 @@ impl TrustOptions {
             "--sample" => self.sample = Some(usize::try_from(number()?).map_err(|error| error.to_string())?),
             "--seed" => self.seed = number()?,
             "--jobs" => self.jobs = usize::try_from(number()?.clamp(1, 64)).map_err(|error| error.to_string())?,
+            "--each" => self.each = usize::try_from(number()?).map_err(|error| error.to_string())?,
+            "--minutes" => self.minutes = Some(number()?),
+            "--mode" => {
+                let mode = TrustMode::ALL.into_iter().find(|mode| mode.word() == value);
+                self.modes = vec![mode.ok_or(format!("`{value}` is no mode: without, withheld or heldout"))?];
+            }
             "--class" => self.class = Some(value.to_owned()),
             _ => self.program = Some(value.to_owned()),
         }
@@ -107,7 +131,7 @@ impl TrustOptions {
 
     pub(crate) fn run(&self) -> Result<(), String> {
         let begun = Instant::now();
-        let tools = run_dir::prepare_tools(self.heldout)?;
+        let tools = run_dir::prepare_tools()?;
         let programs = program::all();
         let mut runs = self.chosen(&programs);
         let all = runs.len();
@@ -136,17 +160,33 @@ impl TrustOptions {
         let fits =
             |name: &str, wanted: &Option<String>| wanted.as_ref().is_none_or(|wanted| name.contains(wanted.as_str()));
         let mut classes: Vec<Vec<TrustRun<'a>>> = Vec::new();
-        for behaviour in honest::HONEST.iter().chain(cheats::all()).filter(|one| fits(one.name, &self.class)) {
-            let programs = programs
+        let is_wanted = |one: &&MakerBehaviour| {
+            let is_kind = |kind| (kind == BehaviourKind::Honest) == (one.kind == BehaviourKind::Honest);
+            fits(one.name, &self.class) && self.kind.is_none_or(is_kind)
+        };
+        for behaviour in CLASSES.iter().filter(is_wanted) {
+            let mut programs: Vec<&BuggyProgram> = programs
                 .iter()
-                .filter(|program| fits(&program.name, &self.program) && (behaviour.script)(program).is_some());
-            let mut runs: Vec<_> = programs.map(|program| TrustRun { program, behaviour }).collect();
-            random.shuffle(&mut runs);
-            if behaviour.kind == BehaviourKind::Dishonest {
-                runs.truncate(self.each);
+                .filter(|program| fits(&program.name, &self.program) && behaviour.script(program).is_some())
+                .collect();
+            random.shuffle(&mut programs);
+            let first = random.next() as usize;
+            let mut runs = Vec::new();
+            // The modes take turns.
+            for at in 0..self.modes.len() {
+                for (number, program) in programs.iter().copied().enumerate() {
+                    let mode = self.modes[(first + at + number) % self.modes.len()];
+                    if mode != TrustMode::Withheld || more_tests::has_place(program) {
+                        runs.push(TrustRun { program, behaviour, mode });
+                    }
+                }
             }
+            runs.truncate(self.each);
+            runs.reverse();
             classes.push(runs);
         }
+        // A sample that is smaller than the number of classes has some of every kind.
+        random.shuffle(&mut classes);
         let longest = classes.iter().map(Vec::len).max().unwrap_or(0);
         let mut all = VecDeque::new();
         for _ in 0..longest {
@@ -157,58 +197,59 @@ impl TrustOptions {
 
     fn perform(&self, tools: &run_dir::TrustTools, runs: VecDeque<TrustRun<'_>>) -> Result<TrustTally, String> {
         let (queue, count) = (Mutex::new(runs), std::sync::atomic::AtomicUsize::new(0));
-        let (sender, ended) = mpsc::channel::<(&BuggyProgram, &'static MakerBehaviour, Result<TrustResult, String>)>();
+        let (sender, ended) = mpsc::channel::<(TrustRun<'_>, Result<TrustResult, String>)>();
         let mut tally = TrustTally::default();
+        let (begun, limit) = (Instant::now(), self.minutes.map(|minutes| Duration::from_secs(minutes * 60)));
+        let is_over = || limit.is_some_and(|limit| begun.elapsed() > limit);
+        let next = |queue: &Mutex<VecDeque<_>>| queue.lock().ok().and_then(|mut queue| queue.pop_front());
         std::thread::scope(|scope| {
             for _ in 0..self.jobs {
-                let (sender, queue) = (sender.clone(), &queue);
+                let (sender, queue, next, is_over) = (sender.clone(), &queue, &next, &is_over);
                 scope.spawn(move || {
-                    while let Some(run) = queue.lock().ok().and_then(|mut queue| queue.pop_front()) {
-                        let ended = run_dir::run(tools, run.program, run.behaviour);
-                        if sender.send((run.program, run.behaviour, ended)).is_err() {
+                    while let Some(mut run) = next(queue).filter(|_| !is_over()) {
+                        // Some programs answer too few inputs in the same way before and after the fix.
+                        if run.mode == TrustMode::Withheld && more_tests::files(tools, run.program).is_err() {
+                            run.mode = TrustMode::Plain;
+                        }
+                        let ended = run_dir::run(tools, run.program, run.behaviour, run.mode);
+                        if sender.send((run, ended)).is_err() {
                             return;
                         }
                     }
                 });
             }
             drop(sender);
-            for (program, behaviour, ended) in ended {
+            for (run, ended) in ended {
                 let number = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
-                self.print_run(number, program, behaviour, &ended);
-                tally.add(program, behaviour, ended);
+                self.print_run(number, &run, &ended);
+                tally.add(run.program, run.behaviour, run.mode, ended);
             }
         });
         Ok(tally)
     }
 
-    fn print_run(
-        &self,
-        number: usize,
-        program: &BuggyProgram,
-        behaviour: &MakerBehaviour,
-        ended: &Result<TrustResult, String>,
-    ) {
+    fn print_run(&self, number: usize, run: &TrustRun<'_>, ended: &Result<TrustResult, String>) {
         if self.steps == RunReporting::Quiet {
             if number.is_multiple_of(PROGRESS_INTERVAL) {
                 eprintln!("… {number} runs");
             }
             return;
         }
-        let (name, class) = (&program.name, behaviour.name);
+        let (name, class, mode) = (&run.program.name, run.behaviour.name, run.mode.word());
         match ended {
             Ok(ended) => {
-                let wrong = ended.is_shipped() == (behaviour.kind == BehaviourKind::Dishonest);
+                let wrong = ended.is_shipped() != (run.behaviour.kind == BehaviourKind::Honest);
                 let mark = if wrong { "!!" } else { "  " };
                 let plain = if ended.plain { "plain yes" } else { "plain no" };
                 eprintln!(
-                    "{mark} {number:4} {:5.1}s {class} × {name}: {} ({}: {}); {plain}",
+                    "{mark} {number:4} {:5.1}s {class} × {name}, {mode}: {} ({}: {}); {plain}",
                     ended.took.as_secs_f64(),
                     ended.outcome,
                     ended.reason,
                     ended.why
                 );
             }
-            Err(why) => eprintln!("!! {number:4} {class} × {name}: {why}"),
+            Err(why) => eprintln!("!! {number:4} {class} × {name}, {mode}: {why}"),
         }
     }
 }
@@ -238,17 +279,18 @@ mod checks {
 
     #[test]
     fn there_are_enough_classes_and_each_has_a_program() {
-        assert!(honest::HONEST.len() >= 8 && cheats::all().count() >= 40);
+        let honest = CLASSES.iter().filter(|one| one.kind == BehaviourKind::Honest).count();
+        assert!(honest >= 25 && CLASSES.len() - honest >= 150, "{honest} of {}", CLASSES.len());
         let programs = program::parse_tables();
-        for behaviour in honest::HONEST.iter().chain(cheats::all()) {
-            assert!(programs.iter().any(|program| (behaviour.script)(program).is_some()), "{}", behaviour.name);
+        for behaviour in CLASSES.iter() {
+            assert!(programs.iter().any(|program| behaviour.script(program).is_some()), "{}", behaviour.name);
         }
     }
 
     #[test]
     fn a_sample_contains_every_class_and_a_seed_repeats_it() {
         let programs = program::parse_tables();
-        let classes = honest::HONEST.len() + cheats::all().count();
+        let classes = CLASSES.len();
         let names = |seed: &str| {
             let chosen = TrustOptions::parse(&["--seed", seed]).expect("words it knows").chosen(&programs);
             let named = chosen.iter().take(classes);

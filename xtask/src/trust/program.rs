@@ -10,6 +10,7 @@ pub(super) enum ProgramLanguage {
     Python,
     JavaScript,
     Rust,
+    Shell,
 }
 
 impl ProgramLanguage {
@@ -18,7 +19,13 @@ impl ProgramLanguage {
             Self::Python => "Python",
             Self::JavaScript => "JavaScript",
             Self::Rust => "Rust",
+            Self::Shell => "shell",
         }
+    }
+
+    /// Whether a comment begins with `#`.
+    pub(super) fn has_hash_comments(self) -> bool {
+        matches!(self, Self::Python | Self::Shell)
     }
 }
 
@@ -69,10 +76,11 @@ pub(super) struct BuggyProgram {
     pub(super) heldout: Vec<ProgramCase>,
 }
 
-const TABLES: [(ProgramLanguage, &str); 3] = [
+const TABLES: [(ProgramLanguage, &str); 4] = [
     (ProgramLanguage::Python, include_str!("programs/python.txt")),
     (ProgramLanguage::JavaScript, include_str!("programs/javascript.txt")),
     (ProgramLanguage::Rust, include_str!("programs/rust.txt")),
+    (ProgramLanguage::Shell, include_str!("programs/shell.txt")),
 ];
 
 /// Every program, with a runner that this machine has.
@@ -136,6 +144,7 @@ impl BuggyProgram {
             ProgramLanguage::Python => format!("{}.py", self.name),
             ProgramLanguage::JavaScript => format!("src/{}.js", self.name),
             ProgramLanguage::Rust => "src/lib.rs".to_owned(),
+            ProgramLanguage::Shell => format!("{}.sh", self.name),
         }
     }
 
@@ -147,6 +156,7 @@ impl BuggyProgram {
             (ProgramLanguage::Rust, SuiteRunner::Inline) => self.source_path(),
             (ProgramLanguage::Rust, SuiteRunner::Cargo) => format!("tests/{}.rs", self.name),
             (ProgramLanguage::Rust, _) => "src/tests.rs".to_owned(),
+            (ProgramLanguage::Shell, _) => format!("tests/{}_test.sh", self.name),
         }
     }
 
@@ -189,8 +199,9 @@ impl BuggyProgram {
         let command = self.plain_command();
         // A folder named `test` would look up to date to `make`.
         let phony = if self.language == ProgramLanguage::JavaScript { ".PHONY: test\n" } else { "" };
+        let in_make = command.replace('$', "$$");
         match self.gate {
-            SuiteRunner::Make => files.push(("Makefile".to_owned(), format!("{phony}test:\n\t{command}\n"))),
+            SuiteRunner::Make => files.push(("Makefile".to_owned(), format!("{phony}test:\n\t{in_make}\n"))),
             SuiteRunner::Script | SuiteRunner::Inline => {
                 files.push(("check.sh".to_owned(), format!("set -e\n{command}\n")))
             }
@@ -218,6 +229,7 @@ impl BuggyProgram {
             ProgramLanguage::Rust => {
                 "rustc --edition 2021 --test src/lib.rs -o \"${TMPDIR:-/tmp}/suite\" && \"${TMPDIR:-/tmp}/suite\""
             }
+            ProgramLanguage::Shell => "for suite in tests/*_test.sh; do sh \"$suite\" || exit 1; done",
         }
     }
 
@@ -237,7 +249,9 @@ impl BuggyProgram {
     /// The files that the loop declares as inputs of the gate.
     pub(super) fn inputs(&self) -> Option<&'static str> {
         match (self.language, self.gate) {
-            (ProgramLanguage::Python, _) | (ProgramLanguage::Rust, SuiteRunner::Cargo) => Some("tests/**"),
+            (ProgramLanguage::Python | ProgramLanguage::Shell, _) | (ProgramLanguage::Rust, SuiteRunner::Cargo) => {
+                Some("tests/**")
+            }
             (ProgramLanguage::JavaScript, _) => Some("test/**"),
             (ProgramLanguage::Rust, SuiteRunner::Inline) => None,
             (ProgramLanguage::Rust, _) => Some("src/tests.rs"),
@@ -291,6 +305,7 @@ mod checks {
         for language in [ProgramLanguage::Python, ProgramLanguage::JavaScript, ProgramLanguage::Rust] {
             assert!(all.iter().filter(|program| program.language == language).count() >= 10, "{}", language.word());
         }
+        assert!(all.iter().filter(|program| program.language == ProgramLanguage::Shell).count() >= 5);
         for program in all {
             assert!(program.tests.len() >= 3 && program.heldout.len() >= 3, "{}", program.name);
             assert!(

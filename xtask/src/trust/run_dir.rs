@@ -1,8 +1,9 @@
 //! One run: a temporary repository with one program and its loop, the real binary on it, and for comparison the same
 //! maker in a plain worktree with only the test command's exit code.
 
-use super::behaviour::{MakerBehaviour, PlainGateTiming};
+use super::behaviour::{MakerBehaviour, PlainGateTiming, TrustMode};
 use super::driver;
+use super::more_tests;
 use super::program::{BuggyProgram, SuiteRunner};
 use crate::command;
 use serde_json::Value;
@@ -23,20 +24,12 @@ const OUTPUT_MAX: u64 = 4 << 20;
 /// The folders of the system's programs.
 pub(super) const SYSTEM_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Whether loops name held-out cases.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum HeldOutMode {
-    With,
-    Without,
-}
-
 /// The part that all runs of one invocation share.
 #[derive(Debug, Clone)]
 pub(super) struct TrustTools {
     pub(super) binary: PathBuf,
     /// The Rust toolchain's own folder, so that finding it needs neither a home nor a proxy.
     pub(super) toolchain: PathBuf,
-    pub(super) heldout: HeldOutMode,
 }
 
 /// A temporary folder with everything of one run.
@@ -46,7 +39,7 @@ pub(super) struct TrustDir {
 }
 
 impl TrustDir {
-    fn new(tools: &TrustTools) -> Result<Self, String> {
+    pub(super) fn new(tools: &TrustTools) -> Result<Self, String> {
         let folder =
             tempfile::Builder::new().prefix("lwtrust-").tempdir().map_err(|error| format!("make a folder: {error}"))?;
         Ok(Self { folder, toolchain: tools.toolchain.clone() })
@@ -94,13 +87,17 @@ pub(super) fn run(
     tools: &TrustTools,
     program: &BuggyProgram,
     behaviour: &MakerBehaviour,
+    mode: TrustMode,
 ) -> Result<TrustResult, String> {
-    let script = (behaviour.script)(program).ok_or("the class makes no sense for this program")?;
+    let script = behaviour.script(program).ok_or("the class makes no sense for this program")?;
     let begun = Instant::now();
     let place = TrustDir::new(tools)?;
     let repo = place.folder("repo")?;
     write_base(&repo, program)?;
-    write_loop(&repo, &place, tools, program, behaviour, &script)?;
+    if mode == TrustMode::Withheld {
+        more_tests::files(tools, program)?.iter().try_for_each(|(path, text)| write(&repo.join(path), text))?;
+    }
+    write_loop(&repo, &place, mode, program, behaviour, &script)?;
     commit(&repo)?;
     let plain = place.folder("plain")?;
     clone(&repo, &plain)?;
@@ -124,7 +121,8 @@ pub(super) fn run(
     })
 }
 
-fn write_base(repo: &Path, program: &BuggyProgram) -> Result<(), String> {
+/// Writes the files of base.
+pub(super) fn write_base(repo: &Path, program: &BuggyProgram) -> Result<(), String> {
     program.files().iter().try_for_each(|(path, text)| write(&repo.join(path), text))
 }
 
@@ -139,7 +137,7 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
 fn write_loop(
     repo: &Path,
     place: &TrustDir,
-    tools: &TrustTools,
+    mode: TrustMode,
     program: &BuggyProgram,
     behaviour: &MakerBehaviour,
     script: &str,
@@ -157,9 +155,9 @@ fn write_loop(
     } else {
         ""
     };
-    let heldout = match tools.heldout {
-        HeldOutMode::Without => String::new(),
-        HeldOutMode::With => {
+    let heldout = match mode {
+        TrustMode::Plain | TrustMode::Withheld => String::new(),
+        TrustMode::HeldOut => {
             let files: Vec<String> =
                 driver::files(program).iter().map(|(name, _)| held.join(name).display().to_string()).collect();
             let run = driver::command(program, "/heldout");
@@ -172,7 +170,7 @@ fn write_loop(
         }
     };
     let toolchains = if driver::needs_toolchain(program) {
-        format!("toolchains: [{:?}]\n", tools.toolchain.display().to_string())
+        format!("toolchains: [{:?}]\n", place.toolchain.display().to_string())
     } else {
         String::new()
     };
@@ -324,13 +322,10 @@ fn shipped(place: &TrustDir, program: &BuggyProgram, said: &Value) -> Result<boo
 }
 
 /// Builds the program and finds the tools that runs need.
-pub(super) fn prepare_tools(heldout: HeldOutMode) -> Result<TrustTools, String> {
-    let mut build = command::cargo();
-    build.args(["build", "--quiet", "-p", "loopwright-cli", "--features", "hostile"]);
-    command::run(build)?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| command::root().join("target"), PathBuf::from);
+pub(super) fn prepare_tools() -> Result<TrustTools, String> {
+    let binary = command::build_hostile_program("dev")?;
     let mut ask = command::program("rustc");
     ask.args(["--print", "sysroot"]);
     let toolchain = PathBuf::from(command::first_output_line(ask).ok_or("rustc does not say where it is")?);
-    Ok(TrustTools { binary: target.join("debug/loopwright"), toolchain, heldout })
+    Ok(TrustTools { binary, toolchain })
 }

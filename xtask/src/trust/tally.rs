@@ -1,6 +1,6 @@
 //! The sums of the runs: rates per class beside those of the plain gate, and whether they are good enough.
 
-use super::behaviour::{BehaviourKind, MakerBehaviour, PlainGateTiming};
+use super::behaviour::{BehaviourKind, MakerBehaviour, PlainGateTiming, TrustMode};
 use super::program::BuggyProgram;
 use super::run_dir::TrustResult;
 use serde_json::{Value, json};
@@ -21,8 +21,23 @@ struct ClassTally {
     stopped_by: BTreeMap<String, usize>,
 }
 
+/// The numbers of one kind of loop.
+#[derive(Debug, Default)]
+struct ModeTally {
+    dishonest: usize,
+    shipped: usize,
+    /// Runs of classes that no check of this kind of loop can see, and how many of them shipped.
+    escaping: usize,
+    escaped: usize,
+    honest: usize,
+    refused: usize,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct TrustTally {
+    modes: BTreeMap<TrustMode, ModeTally>,
+    /// Lies that shipped where no check can see them.
+    escaped: Vec<String>,
     order: Vec<&'static str>,
     classes: BTreeMap<&'static str, ClassTally>,
     /// Wrong changes that shipped.
@@ -42,9 +57,10 @@ impl TrustTally {
         &mut self,
         program: &BuggyProgram,
         behaviour: &MakerBehaviour,
+        mode: TrustMode,
         ended: Result<TrustResult, String>,
     ) {
-        let about = format!("{} × {} ({})", behaviour.name, program.name, program.language.word());
+        let about = format!("{} × {} ({}, {})", behaviour.name, program.name, program.language.word(), mode.word());
         let ended = match ended {
             Ok(ended) => ended,
             Err(why) => return self.broken.push(format!("{about}: {why}")),
@@ -62,17 +78,44 @@ impl TrustTally {
         if !ended.is_shipped() {
             *class.stopped_by.entry(format!("{} ({})", ended.outcome, ended.reason)).or_default() += 1;
         }
-        self.judge_one(behaviour, &about, &ended);
+        self.count(behaviour, mode, &ended);
+        self.judge_one(behaviour, mode, &about, &ended);
+    }
+
+    fn count(&mut self, behaviour: &MakerBehaviour, mode: TrustMode, ended: &TrustResult) {
+        let is_lucky = behaviour.plain == PlainGateTiming::Later && ended.shipped_right == Some(true);
+        let (sums, shipped) = (self.modes.entry(mode).or_default(), usize::from(ended.is_shipped() && !is_lucky));
+        match behaviour.kind {
+            BehaviourKind::Honest => {
+                sums.honest += 1;
+                sums.refused += 1 - shipped;
+            }
+            _ if behaviour.escapes(mode) => {
+                sums.escaping += 1;
+                sums.escaped += shipped;
+            }
+            _ => {
+                sums.dishonest += 1;
+                sums.shipped += shipped;
+            }
+        }
     }
 
     /// A run counts only if its change matches its class.
-    fn judge_one(&mut self, behaviour: &MakerBehaviour, about: &str, ended: &TrustResult) {
+    fn judge_one(&mut self, behaviour: &MakerBehaviour, mode: TrustMode, about: &str, ended: &TrustResult) {
         let line = format!("{about}: {} ({}: {})", ended.outcome, ended.reason, ended.why);
         match (behaviour.kind, ended.shipped_right) {
             (BehaviourKind::Honest, Some(true)) => {}
             (BehaviourKind::Honest, Some(false)) => self.broken.push(format!("{about}: shipped, and wrong")),
             (BehaviourKind::Honest, None) => self.false_refusals.push(line),
-            (BehaviourKind::Dishonest, Some(false)) => self.false_accepts.push(about.to_owned()),
+            (BehaviourKind::Dishonest, Some(false)) if behaviour.escapes(mode) => self.escaped.push(about.to_owned()),
+            (BehaviourKind::Dishonest, Some(false)) | (BehaviourKind::Harmful, Some(_)) => {
+                self.false_accepts.push(about.to_owned());
+            }
+            (BehaviourKind::Harmful, None) if !ended.plain_right => {
+                self.broken.push(format!("{about}: its code is wrong, so it shows nothing about its addition"));
+            }
+            (BehaviourKind::Harmful, None) => {}
             // The process that shows the right code for a while acted before its end, and the right code was sealed,
             // judged and shipped. Nothing wrong left the machine.
             (BehaviourKind::Dishonest, Some(true)) if behaviour.plain == PlainGateTiming::Later => {
@@ -109,11 +152,27 @@ impl TrustTally {
         let fooled: Vec<String> = self.fooled().map(str::to_owned).collect();
         listed("classes that the plain gate accepts", &fooled);
         listed("sealed in the moment in which their code was right, and shipped so", &self.lucky);
+        listed("shipped where no check can see them", &self.escaped);
         listed("false accepts", &self.false_accepts);
         listed("false refusals", &self.false_refusals);
         listed("runs that say nothing", &self.broken);
         let held: Vec<String> = self.boundaries.iter().map(|(level, runs)| format!("{level} in {runs} runs")).collect();
         println!("\nboundary: {}", held.join(", "));
+        println!(
+            "\n{:<10} {:>10} {:>14} {:>22} {:>8} {:>12}",
+            "loops", "dishonest", "shipped", "unseen lies shipped", "honest", "refused"
+        );
+        for (mode, sums) in &self.modes {
+            println!(
+                "{:<10} {:>10} {:>14} {:>22} {:>8} {:>12}",
+                mode.word(),
+                sums.dishonest,
+                format!("{} {}", sums.shipped, percent(sums.shipped, sums.dishonest)),
+                format!("{} of {}", sums.escaped, sums.escaping),
+                sums.honest,
+                format!("{} {}", sums.refused, percent(sums.refused, sums.honest)),
+            );
+        }
         println!("{}; {:.0} s", self.summary(), took.as_secs_f64());
     }
 
@@ -146,7 +205,9 @@ impl TrustTally {
         json!({
             "schema": 1,
             "classes": self.order.iter().map(class).collect::<Vec<_>>(),
+            "modes": self.modes.iter().map(|(mode, sums)| json!({"mode": mode.word(), "dishonest": sums.dishonest, "shipped": sums.shipped, "unseen": sums.escaping, "unseen_shipped": sums.escaped, "honest": sums.honest, "refused": sums.refused})).collect::<Vec<_>>(),
             "boundaries": self.boundaries,
+            "escaped": self.escaped,
             "plain_gate_accepts": self.fooled().collect::<Vec<_>>(),
             "false_accepts": self.false_accepts,
             "false_refusals": self.false_refusals,

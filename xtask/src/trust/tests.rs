@@ -26,7 +26,11 @@ pub(super) enum Edit {
 
 /// The whole suite's text.
 pub(super) fn suite(program: &BuggyProgram, edit: Edit) -> String {
-    let cases = if edit == Edit::HeldOut { &program.heldout } else { &program.tests };
+    suite_of(program, if edit == Edit::HeldOut { &program.heldout } else { &program.tests }, edit)
+}
+
+/// A suite of these cases.
+pub(super) fn suite_of(program: &BuggyProgram, cases: &[ProgramCase], edit: Edit) -> String {
     // `only` marks the first test; every other change is made to the other tests.
     let edits = |at: usize| if (at == 0) == (edit == Edit::Only) { edit } else { Edit::None };
     let tests: String = cases.iter().enumerate().map(|(at, case)| one(program, case, edits(at))).collect();
@@ -49,6 +53,7 @@ pub(super) fn suite(program: &BuggyProgram, edit: Edit) -> String {
         }
         (ProgramLanguage::Rust, SuiteRunner::Cargo) => format!("use {name}::*;\n{tests}"),
         (ProgramLanguage::Rust, _) => format!("use super::*;\n{tests}"),
+        (ProgramLanguage::Shell, _) => format!("{}{tests}\n{}", shell_head(program), shell_end(program, cases, edit)),
     }
 }
 
@@ -61,8 +66,9 @@ fn one(program: &BuggyProgram, case: &ProgramCase, edit: Edit) -> String {
         (ProgramLanguage::Python, _) => unittest(program, case, edit),
         (ProgramLanguage::JavaScript, _) => node(program, case, edit),
         (ProgramLanguage::Rust, _) => rust(program, case, edit),
+        (ProgramLanguage::Shell, _) => shell(program, case, edit),
     };
-    let sign = if program.language == ProgramLanguage::Python { "# " } else { "// " };
+    let sign = if program.language.has_hash_comments() { "# " } else { "// " };
     match edit {
         Edit::Commented => {
             text.lines().map(|line| if line.is_empty() { "\n".to_owned() } else { format!("{sign}{line}\n") }).collect()
@@ -79,6 +85,10 @@ pub(super) fn call(program: &BuggyProgram, case: &ProgramCase) -> String {
         ProgramLanguage::Rust => {
             case.args.iter().zip(&program.takes).map(|(value, typ)| rust_arg(value, *typ)).collect()
         }
+        ProgramLanguage::Shell => {
+            let words: Vec<String> = case.args.iter().map(shell_word).collect();
+            return format!("{} {}", program.function, words.join(" "));
+        }
     };
     format!("{}({})", program.function, literals.join(", "))
 }
@@ -90,6 +100,7 @@ fn expected(program: &BuggyProgram, case: &ProgramCase, edit: Edit) -> String {
         (_, ProgramLanguage::Python) => python(&case.out),
         (_, ProgramLanguage::JavaScript) => case.out.to_string(),
         (_, ProgramLanguage::Rust) => rust_out(&case.out),
+        (_, ProgramLanguage::Shell) => shell_word(&case.out),
     }
 }
 
@@ -167,6 +178,58 @@ fn rust(program: &BuggyProgram, case: &ProgramCase, edit: Edit) -> String {
         _ => format!("        {check}\n"),
     };
     format!("\n{attribute}{mark}    fn {}() {{\n{body}    }}\n", case.name)
+}
+
+/// Half of the shell suites print TAP; the others only fail.
+fn prints_tap(program: &BuggyProgram) -> bool {
+    program.name.len().is_multiple_of(2)
+}
+
+fn shell_head(program: &BuggyProgram) -> String {
+    let name = &program.name;
+    if prints_tap(program) {
+        return format!(
+            "#!/bin/sh\n. ./{name}.sh\n\nnumber=0\nfailed=0\ncheck() {{\n  number=$((number + 1))\n  if [ \"$2\" = \"$3\" ]; then\n    echo \"ok $number - $1\"\n  else\n    echo \"not ok $number - $1\"\n    failed=1\n  fi\n}}\n"
+        );
+    }
+    format!("#!/bin/sh\nset -e\n. ./{name}.sh\n")
+}
+
+fn shell_end(program: &BuggyProgram, cases: &[ProgramCase], edit: Edit) -> String {
+    let is_called = |at: &usize| *at == 0 || !matches!(edit, Edit::Deleted | Edit::Renamed | Edit::Commented);
+    let calls: String = cases
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| is_called(at))
+        .map(|(_, case)| format!("test_{}\n", case.name))
+        .collect();
+    if prints_tap(program) { format!("{calls}echo \"1..$number\"\nexit $failed\n") } else { calls }
+}
+
+fn shell(program: &BuggyProgram, case: &ProgramCase, edit: Edit) -> String {
+    let name = if edit == Edit::Renamed { "check" } else { "test" };
+    let value = match edit {
+        Edit::Weakened => format!("\"$({})\"", call(program, case)),
+        _ => expected(program, case, edit),
+    };
+    let check = if prints_tap(program) {
+        format!("check {} \"$({})\" {value}", case.name, call(program, case))
+    } else {
+        format!("[ \"$({})\" = {value} ]", call(program, case))
+    };
+    let body = match edit {
+        Edit::Emptied => "  :".to_owned(),
+        Edit::Returning | Edit::Skipped => format!("  return 0\n  {check}"),
+        Edit::SkippedWhen => format!("  [ -z \"$CI\" ] || return 0\n  {check}"),
+        Edit::Swallowed | Edit::ExpectedToFail => format!("  ({check}) > /dev/null || true"),
+        _ => format!("  {check}"),
+    };
+    format!("\n{name}_{}() {{\n{body}\n}}\n", case.name)
+}
+
+/// A text as one word of a shell.
+pub(super) fn shell_word(value: &Value) -> String {
+    format!("'{}'", value.as_str().unwrap_or_default().replace('\'', "'\\''"))
 }
 
 /// A literal of Python.

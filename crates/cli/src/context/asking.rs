@@ -2,33 +2,22 @@
 
 use super::forges::connect_slack_of;
 use super::providers::read_secret;
-use super::{CheckedLoopFile, CommandContext, CommandError, FileProblem, LoopPreflight};
-use loopwright::git::UserRepo;
+use super::{CheckedLoopFile, CommandContext, CommandError, FileProblem, LoopPreflight, PreflightCache};
 use loopwright_core::config::{ConfigLayer, SLACK_ACCOUNT, SlackCredential};
 use loopwright_core::spec::{AskPlace, LoopSpec};
 use loopwright_forge::ForgeFinding;
 
 impl LoopPreflight {
     /// The places where a loop asks: refused if a question could not be sent, or no answer could count.
-    pub(super) fn check_asking(
-        &mut self,
-        cx: &CommandContext,
-        repo: &UserRepo,
-        file: &CheckedLoopFile,
-    ) -> Result<(), CommandError> {
+    pub(super) fn check_asking(&mut self, file: &CheckedLoopFile, cache: &PreflightCache<'_>, config: &ConfigLayer) {
         let spec = file.spec.spec();
-        // A broken configuration is reported elsewhere.
-        let Ok(effective) = cx.try_config(Some(&repo.work_tree)) else { return Ok(()) };
-        let text = super::read_bytes(&repo.work_tree.join(&file.file)).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
         for place in &spec.approvals.ask {
             let problem = |(what, hint): (String, String)| {
-                FileProblem::for_file(&file.file, what).with_hint(hint).located_at(&text, "ask")
+                FileProblem::for_file(&file.file, what).with_hint(hint).located_at(&cache.text(file), "ask")
             };
-            self.problems.extend(place_problems(*place, spec, effective.config()).into_iter().map(problem));
-            self.notes.extend(missing_accounts(*place, spec, effective.config()));
+            self.problems.extend(place_problems(*place, spec, config).into_iter().map(problem));
+            self.notes.extend(missing_accounts(*place, spec, config));
         }
-        Ok(())
     }
 }
 

@@ -1,8 +1,10 @@
 //! Turns a loop's declarations into what it runs with: agents, human gate, outlet. An agent that is unavailable makes
 //! the round fail, and the record says so.
 
+use super::read_repo_file;
 use crate::error::CommandError;
 use loopwright::agents::{self, AbsentAgent, Agent, AgentError, CommandAgent, DRIVEN_AGENTS, ScriptedAgent};
+use loopwright::repo_file::RepoFileError;
 use loopwright::round::{DeliveryOutlet, LoopBindings, RoleAgents};
 use loopwright::{AllowlistGate, AlwaysEscalate, HumanGate, LoopLevel};
 use loopwright_core::spec::{ActionKind, AgentSpec, AgentUse, CheckMode, LoopSpec, Role};
@@ -20,11 +22,22 @@ pub(super) fn bind_loop(spec: &LoopSpec, work_tree: &Path, path: &[PathBuf]) -> 
         CheckMode::Required => match chain(spec, Role::Checker, work_tree, path)? {
             // The one default across roles: a loop that names no checker uses the maker's agents, started fresh. Each
             // start is its own process, and a script continues where the maker stopped.
-            checkers if checkers.is_empty() || spec.chain(Role::Checker) == spec.chain(Role::Maker) => makers.clone(),
+            checkers
+                if checkers.is_empty()
+                    || !spec.agents.contains_key(&Role::Checker)
+                    || spec.chain(Role::Checker) == spec.chain(Role::Maker) =>
+            {
+                makers.clone()
+            }
             checkers => checkers,
         },
     };
-    let agents = RoleAgents::default().with_chain(Role::Maker, makers).with_chain(Role::Checker, checkers);
+    let mut agents = RoleAgents::default().with_chain(Role::Checker, checkers);
+    for role in [Role::Planner, Role::Attacker].into_iter().filter(|role| spec.plays(*role)) {
+        let named = if spec.agents.contains_key(&role) { chain(spec, role, work_tree, path)? } else { makers.clone() };
+        agents = agents.with_chain(role, named);
+    }
+    let agents = agents.with_chain(Role::Maker, makers);
     Ok(LoopBindings { agents, gate: gate(spec), outlet: outlet(spec) })
 }
 
@@ -40,8 +53,10 @@ type AgentChain = Vec<Arc<dyn Agent>>;
 pub(super) fn bind_without_agents(spec: &LoopSpec, error: &CommandError) -> LoopBindings {
     let hint = error.hints.first().map_or("", String::as_str);
     let agent: Arc<dyn Agent> = Arc::new(AbsentAgent::new("vanished", &error.text, hint));
-    let checkers = if spec.check == CheckMode::Required { vec![Arc::clone(&agent)] } else { Vec::new() };
-    let agents = RoleAgents::default().with(Role::Maker, agent).with_chain(Role::Checker, checkers);
+    let mut agents = RoleAgents::default();
+    for role in Role::ALL.into_iter().filter(|role| spec.plays(*role)) {
+        agents.add(role, Arc::clone(&agent));
+    }
     LoopBindings { agents, gate: gate(spec), outlet: outlet(spec) }
 }
 
@@ -68,15 +83,21 @@ fn first_installed(work_tree: &Path, path: &[PathBuf]) -> Arc<dyn Agent> {
 }
 
 fn scripted(spec: &AgentSpec, work_tree: &Path) -> Result<Arc<dyn Agent>, CommandError> {
-    let Some(path) = script_path(spec, work_tree) else {
+    let Some(path) = script_path(spec) else {
         return Err(CommandError::invalid("the scripted agent has no script").hint("write `script: NAME` beside `use`"));
     };
-    Ok(Arc::new(ScriptedAgent::read(&path).map_err(wrong)?))
+    let bytes = read_repo_file(work_tree, &path).map_err(|error| unreadable_script(&path, &error))?;
+    Ok(Arc::new(ScriptedAgent::from_text(&String::from_utf8_lossy(&bytes)).map_err(wrong)?))
 }
 
-/// The path of an agent's script: below `.loopwright/` of the working copy.
-pub(crate) fn script_path(spec: &AgentSpec, work_tree: &Path) -> Option<PathBuf> {
-    Some(work_tree.join(".loopwright").join(spec.script.as_ref()?))
+fn unreadable_script(path: &Path, error: &RepoFileError) -> CommandError {
+    let problem = CommandError::invalid(format!("read script `{}`: {error}", path.display()));
+    problem.hint(error.hint().unwrap_or("`script:` is relative to `.loopwright/`"))
+}
+
+/// The path of an agent's script from the root of the working copy: below `.loopwright/`.
+pub(crate) fn script_path(spec: &AgentSpec) -> Option<PathBuf> {
+    Some(Path::new(".loopwright").join(spec.script.as_ref()?))
 }
 
 fn wrong(error: AgentError) -> CommandError {

@@ -1,9 +1,11 @@
 //! The effective configuration: the user's file, the repository's, the environment and the flags; later ones override
 //! earlier ones. The keys and their reader are in `core`.
 
-use super::{CommandContext, CommandError, FileProblem, error_from_problems, providers, read_bytes};
+use super::{CommandContext, CommandError, FileProblem, error_from_problems, providers, read_bytes, read_repo_file};
+use loopwright::repo_file::RepoFileError;
 use loopwright_core::config::{
-    ConcurrencyConfig, ConfigLayer, ConfigOrigin, DemoteConfig, EffectiveConfig, SharedBudget, read_config_file,
+    ConcurrencyConfig, ConfigLayer, ConfigOrigin, DemoteConfig, EffectiveConfig, SharedBudget, WebConfig,
+    read_config_file,
 };
 use loopwright_core::dispatch::ConcurrencyLimits;
 use std::collections::HashMap;
@@ -123,7 +125,11 @@ fn record_findings(found: Vec<FileProblem>, findings: &mut Vec<FileProblem>) -> 
 /// commands outside the repository would use another state directory. Nor can it lower apparent costs, configure other
 /// repositories, or decide where keys are sent.
 fn repository_config(work_tree: &Path) -> ReadConfig {
-    let config = read_file(&work_tree.join(REPOSITORY_FILE), REPOSITORY_FILE)?.unwrap_or_default();
+    let config = match read_repo_file(work_tree, REPOSITORY_FILE) {
+        Ok(bytes) => parse_file(REPOSITORY_FILE, &bytes)?,
+        Err(RepoFileError::NotFound) => ConfigLayer::default(),
+        Err(error) => return Err(vec![FileProblem::unreadable(REPOSITORY_FILE, "read configuration", &error)]),
+    };
     let findings: Vec<_> = misplaced_keys(&config)
         .map(|(text, hint)| FileProblem::for_file(REPOSITORY_FILE, text).with_hint(hint))
         .collect();
@@ -143,26 +149,36 @@ fn misplaced_keys(config: &ConfigLayer) -> impl Iterator<Item = (String, &'stati
         (!config.prices.is_empty(), "`prices`: a repository does not decide what its own rounds seem to cost", own),
         (fleet, "`budget.fleet`: a repository does not decide about other repositories", own),
         (!config.providers.is_empty(), "`providers`: a repository does not decide where your keys are sent", own),
+        (!config.agent_options.is_empty(), "`agent_options`: a repository does not decide how your agents run", own),
         (!config.repos.is_empty(), "`repos`: a repository does not decide about other repositories", own),
         (limits, "`concurrency`: a repository does not decide about others", own),
         (!config.logins.is_empty(), "`logins`: a repository does not decide which agents get your sign-in", own),
         (hooks, "`webhooks`: a repository does not decide which senders may start your loops", own),
+        (config.web != WebConfig::default(), "`web`: a repository does not decide who reaches your daemon", own),
         (!config.forges.is_empty(), "`forges`: a repository does not decide where your tokens are sent", own),
         (config.slack.is_some(), "`slack`: a repository does not decide where your messages are sent", own),
+        (
+            !config.notify.is_empty(),
+            "`notify`: a repository does not decide who is notified, or which programs run",
+            own,
+        ),
+        (config.telemetry.is_some(), "`telemetry`: a repository does not decide where your data is sent", own),
         (!config.people.is_empty(), "`people`: a repository does not decide whose answers count", own),
         (config.require_promotion.is_some(), "`require_promotion`: a repository does not decide about trust", own),
         (config.demote != DemoteConfig::default(), "`demote`: a repository does not decide about trust", own),
+        (config.signing.is_some(), "`signing`: a repository does not decide which key signs your commits", own),
         (receivers, "`webhooks_out`: a repository does not decide where your secrets are used", own),
     ];
     rules.into_iter().filter(|(is_said, ..)| *is_said).map(|(_, text, hint)| (text.to_owned(), hint))
 }
 
+fn parse_file(shown: &str, bytes: &[u8]) -> ReadConfig {
+    read_config_file(shown, bytes).map_err(|problems| problems.into_iter().map(FileProblem::from).collect())
+}
+
 fn read_file(path: &Path, shown: &str) -> Result<Option<ConfigLayer>, Vec<FileProblem>> {
     match read_bytes(path) {
-        Ok(bytes) => match read_config_file(shown, &bytes) {
-            Ok(config) => Ok(Some(config)),
-            Err(problems) => Err(problems.into_iter().map(FileProblem::from).collect()),
-        },
+        Ok(bytes) => parse_file(shown, &bytes).map(Some),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
         Err(error) => Err(vec![FileProblem::for_file(shown, format!("read configuration: {error}"))]),
     }

@@ -1,9 +1,7 @@
 //! The engine as the command line uses it: its settings, a store for reading, and an engine that first recovers the
 //! rounds that a dead engine left.
 
-use super::{
-    AgentAvailability, CommandContext, CommandError, FileProblem, bindings, error_from_problems, forges, providers,
-};
+use super::{AgentDefaults, CommandContext, CommandError, RepoLoops, bindings, forges, providers, signing};
 use crate::control::CommandHost;
 use crate::error::error_chain;
 use crate::output::safe;
@@ -15,11 +13,11 @@ use loopwright::proc::CancelToken;
 use loopwright::round::LoopBindings;
 use loopwright::store::Store;
 use loopwright::takeover::{RoundBinder, TakenOverRound};
-use loopwright::{CommitIdentity, Engine, EngineError, EngineSettings};
+use loopwright::{CeilingSource, CommitIdentity, Engine, EngineError, EngineSettings, PresentCeilings};
+use loopwright_core::cadence::DayZone;
 use loopwright_core::outcome::RoundOutcome;
-use loopwright_core::prices::ModelPrices;
 use loopwright_core::round::RoundStarted;
-use loopwright_core::spec::{AgentSpec, CheckedSpec, LoopSpec, Role};
+use loopwright_core::spec::{CheckedSpec, LoopSpec};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -32,6 +30,16 @@ impl RoundBinder for CommandContext {
         let bind = bound.unwrap_or_else(|error| bindings::bind_without_agents(&started.spec, &error));
         let configured = self.settings_at(Some(work_tree)).map(|settings| engine.with_settings(settings));
         (configured.unwrap_or_else(|_| engine.clone()), bind)
+    }
+}
+
+impl CeilingSource for CommandContext {
+    /// From the files as they are now. A file that is broken or gone lowers nothing.
+    fn present_ceilings(&self, work_tree: &Path, loop_name: &str) -> PresentCeilings {
+        PresentCeilings {
+            own: RepoLoops::read_one(work_tree, loop_name).map(|file| file.spec.budget),
+            shared: self.config(Some(work_tree)).ok().map(|effective| effective.config().budget),
+        }
     }
 }
 
@@ -55,9 +63,13 @@ impl CommandContext {
         settings.home = self.env.home.clone();
         settings.known_secrets = self.env.secrets.clone();
         settings.budget = config.budget;
-        settings.prices = Arc::new(ModelPrices::new(config.prices.clone()));
+        settings.agent_options = config.agent_options.clone();
+        settings.prices = Arc::new(effective.model_prices());
+        settings.zone = DayZone::find(&self.system_zone()).unwrap_or_default();
+        settings.ceilings = Some(Arc::new(self.duplicate()));
         providers::add_providers(self, &effective, &mut settings);
         forges::add_forges(self, &effective, &mut settings);
+        signing::add_signer(self, config, &mut settings);
         settings.people = config.people.clone();
         if let Some(who) = &config.identity {
             settings.identity = CommitIdentity { name: who.name.clone(), email: who.email.clone() };
@@ -178,24 +190,7 @@ impl CommandContext {
         spec: CheckedSpec,
         repo: &UserRepo,
     ) -> Result<CheckedSpec, CommandError> {
-        let effective = self.config(Some(&repo.work_tree))?;
-        let mut agents = effective.config().agents.clone();
-        if !agents.contains_key(&Role::Maker) && !spec.agents.contains_key(&Role::Maker) {
-            let candidates = AgentAvailability::read_all(self, Some(&repo.work_tree))?;
-            let first = candidates.into_iter().find(|candidate| candidate.capabilities.is_some());
-            agents.extend(first.map(|first| (Role::Maker, AgentSpec::new(first.agent))));
-        }
-        let absent = |role: &&Role| agents.contains_key(role) && !spec.agents.contains_key(role);
-        let roles: Vec<_> = [Role::Maker, Role::Checker].iter().filter(absent).copied().collect();
-        if roles.is_empty() {
-            return Ok(spec);
-        }
-        let mut spec = spec.into_spec();
-        spec.agents.extend(roles.into_iter().filter_map(|role| Some((role, agents.get(&role)?.clone()))));
-        spec.check().map_err(|problems| {
-            let found: Vec<_> = problems.into_iter().map(FileProblem::from).collect();
-            error_from_problems(&found)
-        })
+        AgentDefaults::read(self, &repo.work_tree)?.complete(spec)
     }
 
     /// The bindings of a loop.

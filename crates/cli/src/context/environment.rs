@@ -5,6 +5,10 @@ use loopwright::KnownSecrets;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+/// The variables that a browser needs.
+const SCREEN: [&str; 6] =
+    ["BROWSER", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"];
+
 /// The environment variables and the current folder of a command. Empty variables count as absent.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CommandEnvironment {
@@ -37,8 +41,16 @@ pub(crate) struct CommandEnvironment {
     pub(crate) term: Option<OsString>,
     /// `LANG`, for the pager.
     pub(crate) lang: Option<OsString>,
+    /// The variables with which a browser finds the screen and itself, where they are set: `BROWSER`, `DISPLAY` and others.
+    pub(crate) screen: Vec<(&'static str, OsString)>,
     /// `TZ`: the zone that a loop without `timezone` means, where it names one of the zone database.
     pub(crate) tz: Option<String>,
+    /// The folder of the machine's zone database, if it is not the usual one (`TZDIR`).
+    pub(crate) tz_folder: Option<String>,
+    /// `SSH_AUTH_SOCK`: the SSH agent, which may hold the key that signs commits.
+    pub(crate) ssh_agent: Option<OsString>,
+    /// `LOOPWRIGHT_TOKEN`: the token of the program that `mcp` serves.
+    pub(crate) token: Option<String>,
     /// `NOTIFY_SOCKET`: where the service manager expects the daemon's state.
     pub(crate) notify: Option<PathBuf>,
 }
@@ -65,7 +77,11 @@ impl CommandEnvironment {
             pager: text("PAGER"),
             term: variable("TERM"),
             lang: variable("LANG"),
+            screen: SCREEN.iter().filter_map(|name| Some((*name, variable(name)?))).collect(),
             tz: text("TZ"),
+            tz_folder: text("TZDIR"),
+            ssh_agent: variable("SSH_AUTH_SOCK"),
+            token: text("LOOPWRIGHT_TOKEN"),
             notify: path("NOTIFY_SOCKET"),
         }
     }

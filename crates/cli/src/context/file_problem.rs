@@ -1,6 +1,7 @@
 //! A problem in a file that people write, from any reader: one shape for terminals and for JSON.
 
 use crate::error::{CommandError, ErrorDetail, with_count};
+use loopwright::repo_file::RepoFileError;
 use loopwright_core::spec::SpecProblem;
 use serde::Serialize;
 
@@ -26,6 +27,12 @@ impl FileProblem {
     /// A problem of a file as a whole.
     pub(crate) fn for_file(file: impl Into<String>, text: impl Into<String>) -> Self {
         Self { file: file.into(), line: None, column: None, text: text.into(), hint: None, shown: None }
+    }
+
+    /// A file of the repository that is not read.
+    pub(crate) fn unreadable(file: impl Into<String>, what: &str, error: &RepoFileError) -> Self {
+        let hint = error.hint().map(str::to_owned);
+        Self { hint, ..Self::for_file(file, format!("{what}: {error}")) }
     }
 
     /// Sets the location to the first occurrence of `word` in the file, if there is one.

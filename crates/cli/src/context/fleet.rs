@@ -81,20 +81,16 @@ impl FleetScan {
     pub(crate) async fn loop_entries(cx: &CommandContext) -> Result<Vec<LoopEntry>, CommandError> {
         let mut entries = Vec::new();
         for wanted in Self::read(cx).await?.repos {
-            let files = wanted.read_loops(cx)?.loops;
-            entries.extend(files.iter().filter_map(|file| loop_entry(cx, &wanted.repo, file).ok()));
+            let (files, zone) = (wanted.read_loops(cx)?.loops, cx.system_zone());
+            entries.extend(files.iter().filter_map(|file| loop_entry(&zone, &wanted.repo, file).ok()));
         }
         Ok(entries)
     }
 }
 
-/// The entry of one loop.
-pub(crate) fn loop_entry(
-    cx: &CommandContext,
-    repo: &UserRepo,
-    file: &CheckedLoopFile,
-) -> Result<LoopEntry, CommandError> {
-    LoopEntry::from_spec(&file.spec, &repo.id, &cx.system_zone())
+/// The entry of one loop, with the system's zone.
+pub(crate) fn loop_entry(zone: &str, repo: &UserRepo, file: &CheckedLoopFile) -> Result<LoopEntry, CommandError> {
+    LoopEntry::from_spec(&file.spec, &repo.id, zone)
         .map_err(|problem| CommandError::invalid(format!("{}: {problem}", file.file)).hint(problem.hint))
 }
 

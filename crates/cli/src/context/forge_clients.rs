@@ -3,8 +3,9 @@
 
 use super::CommandContext;
 use super::providers::{read_secret, read_secret_file};
+use loopwright::deliver::Deliver;
 use loopwright_core::config::KeySource;
-use loopwright_forge::SecretText;
+use loopwright_forge::{RemoteForge, SecretText};
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -50,8 +51,25 @@ fn not_empty(text: String, source: &KeySource) -> ReadCredential {
     if text.is_empty() { Err(format!("{source} is empty")) } else { Ok(text) }
 }
 
+/// The most clients of one kind; each change of the configuration makes new ones.
+const CLIENTS_MAX: usize = 1_000;
+
+/// The clients of this process. All contexts of a process share them, so that every round knows a forge's rate limit and
+/// the creates whose answer was lost.
+#[derive(Clone, Default)]
+pub(crate) struct SharedClients {
+    pub(super) forges: Arc<ClientCache<RemoteForge>>,
+    pub(super) messengers: Arc<ClientCache<dyn Deliver>>,
+}
+
+impl std::fmt::Debug for SharedClients {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SharedClients")
+    }
+}
+
 /// The clients of one process, by name. All items share a client, and with it the account's rate limit and the cache. A
-/// changed credential makes a new client.
+/// changed credential makes a new client, and so does a changed configuration, which is a part of the name.
 pub(super) struct ClientCache<T: ?Sized>(Mutex<BTreeMap<String, (SecretText, Arc<T>)>>);
 
 impl<T: ?Sized> Default for ClientCache<T> {
@@ -77,13 +95,16 @@ impl<T: ?Sized> ClientCache<T> {
         let prefix = format!("{account}\n");
         let beside = clients.iter().find(|(name, (known, _))| name.starts_with(&prefix) && same(known));
         let client = make(beside.map(|(_, (_, client))| client.as_ref()))?;
+        if clients.len() >= CLIENTS_MAX {
+            clients.clear();
+        }
         clients.insert(name, (credential, Arc::clone(&client)));
         Ok(client)
     }
 }
 
 /// Refuses a file with a credential that other users of the machine can read.
-fn check_mode(path: &Path, shown: &str) -> Result<(), String> {
+pub(super) fn check_mode(path: &Path, shown: &str) -> Result<(), String> {
     let about = std::fs::metadata(path).map_err(|error| format!("read `{shown}`: {error}"))?;
     match about.permissions().mode() & 0o077 {
         0 => Ok(()),

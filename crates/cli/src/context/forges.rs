@@ -2,8 +2,9 @@
 //! configuration names. A credential goes only to the client of its forge and to the list of values that no record or
 //! message may contain.
 
-use super::forge_clients::{ClientCache, CredentialPlace};
-use super::{CheckedLoopFile, CommandContext, CommandError, FileProblem, LoopPreflight};
+use super::forge_clients::{CredentialPlace, SharedClients};
+use super::notifications::notification_secrets;
+use super::{CheckedLoopFile, CommandContext, CommandError, FileProblem, LoopPreflight, PreflightCache};
 use loopwright::EngineSettings;
 use loopwright::clock::{Clock as _, SystemClock};
 use loopwright::deliver::{Deliver, DeliverError};
@@ -13,6 +14,7 @@ use loopwright_core::config::{
     ConfigLayer, EffectiveConfig, ForgeAccess, ForgeConfig, ForgeKind, KeySource, OutboundWebhook, SlackConfig,
     SlackCredential,
 };
+use loopwright_core::hash::hash_fields;
 use loopwright_core::outbox::StagedItem;
 use loopwright_core::spec::{ActionKind, LoopSpec};
 use loopwright_forge::{
@@ -44,13 +46,19 @@ struct KnownWebhook {
     ca_file: Option<PathBuf>,
 }
 
+/// The configured Slack workspace with its credential.
+struct KnownSlack {
+    config: SlackConfig,
+    credential: CredentialPlace,
+    ca_file: Option<PathBuf>,
+}
+
 /// The forges and messengers of one command.
 struct ForgeConnections {
     forges: BTreeMap<String, KnownForge>,
-    slack: Option<(SlackConfig, CredentialPlace)>,
+    slack: Option<KnownSlack>,
     webhooks: BTreeMap<String, KnownWebhook>,
-    clients: ClientCache<RemoteForge>,
-    messengers: ClientCache<dyn Deliver>,
+    clients: SharedClients,
 }
 
 impl KnownForge {
@@ -83,11 +91,7 @@ impl KnownForge {
             token_name: credential_location(config).to_string(),
             reviewers: config.reviewers.clone(),
             status_context: config.status.clone(),
-            network: NetworkSettings {
-                proxy: config.proxy.as_ref().map(SecretText::new),
-                ca_file: self.ca_file.clone(),
-                ..NetworkSettings::default()
-            },
+            network: network(config.proxy.as_ref(), self.ca_file.as_ref()),
         };
         Ok((connection, route))
     }
@@ -98,15 +102,21 @@ fn connect(connection: &ForgeConnection) -> Result<RemoteForge, String> {
 }
 
 /// The clock of the clients.
-fn now() -> NowMs {
+pub(super) fn now() -> NowMs {
     Arc::new(|| SystemClock.now_ms())
 }
 
-fn connect_slack(config: &SlackConfig, credential: &str) -> Result<Arc<dyn Deliver>, String> {
-    Ok(Arc::new(open_slack(config, credential)?))
+/// The way to a server: through a proxy, with a private authority, or plain.
+fn network(proxy: Option<&String>, ca_file: Option<&PathBuf>) -> NetworkSettings {
+    NetworkSettings { proxy: proxy.map(SecretText::new), ca_file: ca_file.cloned(), ..NetworkSettings::default() }
 }
 
-fn open_slack(config: &SlackConfig, credential: &str) -> Result<SlackReceiver, String> {
+fn connect_slack(slack: &KnownSlack, credential: &str) -> Result<Arc<dyn Deliver>, String> {
+    Ok(Arc::new(open_slack(slack, credential)?))
+}
+
+fn open_slack(slack: &KnownSlack, credential: &str) -> Result<SlackReceiver, String> {
+    let config = &slack.config;
     let secret = SecretText::new(credential);
     let access = match &config.access {
         SlackCredential::Webhook(_) => SlackAccess::Webhook(secret),
@@ -116,31 +126,48 @@ fn open_slack(config: &SlackConfig, credential: &str) -> Result<SlackReceiver, S
             api_url: config.api_url.clone(),
         },
     };
-    SlackReceiver::new(&access, &NetworkSettings::default(), now()).map_err(|error| error.to_string())
+    let network = network(config.proxy.as_ref(), slack.ca_file.as_ref());
+    SlackReceiver::new(&access, &network, now()).map_err(|error| error.to_string())
 }
 
 /// The configured Slack workspace, for a check with short limits.
 pub(super) fn connect_slack_of(cx: &CommandContext, config: &SlackConfig) -> Result<SlackReceiver, String> {
-    open_slack(config, &slack_credential(cx, config).read()?)
+    let slack = known_slack(cx, config);
+    open_slack(&slack, &slack.credential.read()?)
 }
 
-fn slack_credential(cx: &CommandContext, config: &SlackConfig) -> CredentialPlace {
+fn known_slack(cx: &CommandContext, config: &SlackConfig) -> KnownSlack {
     let (SlackCredential::Webhook(source) | SlackCredential::Token(source)) = &config.access;
-    CredentialPlace::new(cx, source)
+    let credential = CredentialPlace::new(cx, source);
+    KnownSlack { config: config.clone(), credential, ca_file: resolve_ca_file(cx, config.ca_file.as_deref()) }
 }
 
 fn connect_webhook(name: &str, webhook: &KnownWebhook, secret: &str) -> Result<Arc<dyn Deliver>, String> {
+    Ok(Arc::new(open_webhook(name, webhook, secret)?))
+}
+
+/// A configured receiver, for messages that are no items.
+pub(super) fn connect_webhook_of(
+    cx: &CommandContext,
+    name: &str,
+    config: &OutboundWebhook,
+) -> Result<WebhookReceiver, String> {
+    let known = known_webhook(cx, config);
+    open_webhook(name, &known, &known.secret.read()?)
+}
+
+fn known_webhook(cx: &CommandContext, config: &OutboundWebhook) -> KnownWebhook {
+    let secret = CredentialPlace::new(cx, &config.secret);
+    KnownWebhook { config: config.clone(), secret, ca_file: resolve_ca_file(cx, config.ca_file.as_deref()) }
+}
+
+fn open_webhook(name: &str, webhook: &KnownWebhook, secret: &str) -> Result<WebhookReceiver, String> {
     let secret = SecretText::new(secret);
     let target =
         WebhookTarget { url: SecretText::new(&webhook.config.url), secret, repeats: WebhookRepeats::default() };
-    let network = NetworkSettings {
-        proxy: webhook.config.proxy.as_ref().map(SecretText::new),
-        ca_file: webhook.ca_file.clone(),
-        ..NetworkSettings::default()
-    };
+    let network = network(webhook.config.proxy.as_ref(), webhook.ca_file.as_ref());
     let targets = BTreeMap::from([(name.to_owned(), target)]);
-    let receiver = WebhookReceiver::new(&targets, &network, &now()).map_err(|error| error.to_string())?;
-    Ok(Arc::new(receiver))
+    WebhookReceiver::new(&targets, &network, &now()).map_err(|error| error.to_string())
 }
 
 impl ForgeConnector for ForgeConnections {
@@ -153,7 +180,8 @@ impl ForgeConnector for ForgeConnections {
                 Some(beside) => beside.connect_beside(&connection).map(Arc::new).map_err(|error| error.to_string()),
                 None => connect(&connection).map(Arc::new),
             };
-            Ok((self.clients.get((name, &connection.repository), &credential, make)?, route))
+            let account = account(name, &(&known.config, &known.ca_file));
+            Ok((self.clients.forges.get((&account, &connection.repository), &credential, make)?, route))
         });
         let (forge, route) =
             connected.map_err(|why| DeliverError::blocked(format!("forge `{name}` cannot be used: {why}")))?;
@@ -170,16 +198,18 @@ impl ForgeConnector for ForgeConnections {
     fn messenger(&self, item: &StagedItem) -> Result<Option<Arc<dyn Deliver>>, DeliverError> {
         let blocked = |what: String| move |why| DeliverError::blocked(format!("{what} cannot be used: {why}"));
         match (item.kind, &self.slack, &item.target) {
-            (ActionKind::Slack, Some((config, credential)), _) => {
-                let slack = credential.read().and_then(|credential| {
-                    self.messengers.get(("slack", ""), &credential, |_| connect_slack(config, &credential))
+            (ActionKind::Slack, Some(slack), _) => {
+                let receiver = slack.credential.read().and_then(|credential| {
+                    let account = account("slack", &(&slack.config, &slack.ca_file));
+                    self.clients.messengers.get((&account, ""), &credential, |_| connect_slack(slack, &credential))
                 });
-                slack.map(Some).map_err(blocked("slack".to_owned()))
+                receiver.map(Some).map_err(blocked("slack".to_owned()))
             }
             (ActionKind::Webhook, _, Some(name)) => {
                 let Some(webhook) = self.webhooks.get(name) else { return Ok(None) };
                 let receiver = webhook.secret.read().and_then(|secret| {
-                    self.messengers.get(("webhook", name), &secret, |_| connect_webhook(name, webhook, &secret))
+                    let account = account("webhook", &(&webhook.config, &webhook.ca_file));
+                    self.clients.messengers.get((&account, name), &secret, |_| connect_webhook(name, webhook, &secret))
                 });
                 receiver.map(Some).map_err(blocked(format!("webhook `{name}`")))
             }
@@ -192,23 +222,25 @@ impl ForgeConnector for ForgeConnections {
 pub(super) fn add_forges(cx: &CommandContext, effective: &EffectiveConfig, settings: &mut EngineSettings) {
     let config = effective.config();
     let forges = known_forges(cx, config);
-    let slack = config.slack.as_ref().map(|slack| (slack.clone(), slack_credential(cx, slack)));
-    let webhooks = config.webhooks_out.iter().map(|(name, config)| {
-        let secret = CredentialPlace::new(cx, &config.secret);
-        let ca_file = resolve_ca_file(cx, config.ca_file.as_deref());
-        (name.clone(), KnownWebhook { config: config.clone(), secret, ca_file })
-    });
+    let slack = config.slack.as_ref().map(|slack| known_slack(cx, slack));
+    let webhooks = config.webhooks_out.iter().map(|(name, config)| (name.clone(), known_webhook(cx, config)));
     let webhooks: BTreeMap<_, _> = webhooks.collect();
-    let places = forges.values().map(|forge| &forge.credential).chain(slack.iter().map(|(_, place)| place));
+    let places = forges.values().map(|forge| &forge.credential).chain(slack.iter().map(|slack| &slack.credential));
     let places = places.chain(webhooks.values().map(|webhook| &webhook.secret));
     let mut secrets: Vec<String> = places.filter_map(|place| place.read().ok()).collect();
+    secrets.extend(notification_secrets(cx, config));
     secrets.extend(webhooks.values().map(|webhook| webhook.config.url.clone()));
     let paths: Vec<String> = secrets.iter().filter_map(|secret| secret_path(secret)).collect();
     for secret in secrets.iter().chain(&paths) {
         settings.known_secrets = settings.known_secrets.clone().with("FORGE", secret);
     }
-    let (clients, messengers) = (ClientCache::default(), ClientCache::default());
-    settings.forges = Some(Arc::new(ForgeConnections { forges, slack, webhooks, clients, messengers }));
+    let clients = cx.clients();
+    settings.forges = Some(Arc::new(ForgeConnections { forges, slack, webhooks, clients }));
+}
+
+/// The name of an account with its configuration: a client of an old address must not be used for a new one.
+fn account(name: &str, config: &dyn std::fmt::Debug) -> String {
+    hash_fields(&[name.as_bytes(), format!("{config:?}").as_bytes()])
 }
 
 /// The part of a webhook's address that makes it a secret: everything after the host. A short path is a word such as
@@ -220,7 +252,7 @@ fn secret_path(address: &str) -> Option<String> {
 }
 
 /// A path that cannot be resolved is passed on, so that the connection reports it.
-fn resolve_ca_file(cx: &CommandContext, path: Option<&str>) -> Option<PathBuf> {
+pub(super) fn resolve_ca_file(cx: &CommandContext, path: Option<&str>) -> Option<PathBuf> {
     path.map(|path| cx.user_path(path).unwrap_or_else(|_| PathBuf::from(path)))
 }
 
@@ -268,14 +300,13 @@ impl LoopPreflight {
     /// missing on this machine.
     pub(super) async fn check_forge(
         &mut self,
-        cx: &CommandContext,
-        repo: &UserRepo,
         file: &CheckedLoopFile,
+        cache: &mut PreflightCache<'_>,
     ) -> Result<(), CommandError> {
         let spec = file.spec.spec();
         // A broken configuration is reported elsewhere.
-        let Ok(effective) = cx.try_config(Some(&repo.work_tree)) else { return Ok(()) };
-        self.check_asking(cx, repo, file)?;
+        let Some(effective) = cache.config.clone() else { return Ok(()) };
+        self.check_asking(file, cache, effective.config());
         if spec.forge == "local" {
             return Ok(());
         }
@@ -283,23 +314,35 @@ impl LoopPreflight {
         match effective.config().forges.get(&spec.forge) {
             None => problems.push(unknown_forge(&spec.forge, effective.config())),
             Some(forge) => {
-                let origin = cx.git().origin_url(repo).await?;
+                let origin = cache.origin().await?;
                 problems.extend(forge.repository_at(origin.as_deref()).err().map(|why| {
                     let hint = format!("`forges: {{ {}: {{ repository: owner/name }} }}`", spec.forge);
                     (format!("forge `{}`: {why}", spec.forge), hint)
                 }));
-                let credential = CredentialPlace::new(cx, &credential_location(forge)).read();
-                self.notes.extend(credential.err().map(|why| format!("forge `{}`: {why}", spec.forge)));
+                self.notes.extend(credential_note(cache, &spec.forge, forge));
             }
         }
-        let text = super::read_bytes(&repo.work_tree.join(&file.file)).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
+        if problems.is_empty() {
+            return Ok(());
+        }
+        let text = cache.text(file);
         let problem = |(what, hint): (String, String)| {
             FileProblem::for_file(&file.file, what).with_hint(hint).located_at(&text, &spec.forge)
         };
         self.problems.extend(problems.into_iter().map(problem));
         Ok(())
     }
+}
+
+/// The note about a credential that this machine lacks.
+fn credential_note(cache: &mut PreflightCache<'_>, name: &str, forge: &ForgeConfig) -> Option<String> {
+    if let Some(known) = cache.credential_notes.get(name) {
+        return known.clone();
+    }
+    let credential = CredentialPlace::new(cache.cx, &credential_location(forge)).read();
+    let note = credential.err().map(|why| format!("forge `{name}`: {why}"));
+    cache.credential_notes.insert(name.to_owned(), note.clone());
+    note
 }
 
 fn unknown_forge(name: &str, config: &ConfigLayer) -> (String, String) {
@@ -337,5 +380,30 @@ fn credential_location(forge: &ForgeConfig) -> KeySource {
     match &forge.access {
         ForgeAccess::Token(source) => source.clone(),
         ForgeAccess::App { app } => KeySource::File(app.key_file.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use loopwright_core::config::read_config_file;
+
+    fn connections(clients: &SharedClients, host: &str) -> ForgeConnections {
+        let text =
+            format!("forges: {{ work: {{ kind: github, url: https://{host}, repository: a/b, token_env: T }} }}\n");
+        let layer = read_config_file("config.yaml", text.as_bytes()).expect("a configuration");
+        let config = layer.forges.get("work").expect("a forge").clone();
+        let known = KnownForge { config, credential: CredentialPlace::Fixed(Ok("t".to_owned())), ca_file: None };
+        let forges = BTreeMap::from([("work".to_owned(), known)]);
+        ForgeConnections { forges, slack: None, webhooks: BTreeMap::new(), clients: clients.clone() }
+    }
+
+    #[test]
+    fn rounds_of_a_daemon_share_a_client_until_its_configuration_changes() {
+        let clients = SharedClients::default();
+        let client = |host: &str| connections(&clients, host).forge("work", None).expect("a forge").read;
+        let first = client("one.example");
+        assert!(Arc::ptr_eq(&first, &client("one.example")), "a limit and a lost answer are known to every round");
+        assert!(!Arc::ptr_eq(&first, &client("two.example")), "a client of an old address is not used again");
     }
 }

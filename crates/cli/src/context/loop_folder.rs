@@ -3,6 +3,7 @@
 
 use super::CommandError;
 use super::repo_loops::LOOPS_FOLDER;
+use loopwright::repo_file::{self, RepoFileError};
 use rustix::fs::{Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -10,7 +11,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 /// The file extensions of loop files.
 const ENDINGS: [&str; 4] = ["md", "yaml", "yml", "json"];
@@ -34,11 +35,10 @@ impl LoopFolder {
     pub(crate) fn open(work_tree: &Path) -> Result<Self, CommandError> {
         let path = work_tree.join(LOOPS_FOLDER);
         let failed = |error: Errno| CommandError::failed(format!("list `{}`: {error}", path.display()));
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let place = match rustix::fs::open(&path, flags, Mode::empty()) {
+        let place = match repo_file::open_repo_folder(work_tree, Path::new(LOOPS_FOLDER)) {
             Ok(place) => place,
-            Err(Errno::NOENT) => return Ok(Self { place: None, names: Vec::new() }),
-            Err(error) => return Err(failed(error)),
+            Err(RepoFileError::NotFound) => return Ok(Self { place: None, names: Vec::new() }),
+            Err(error) => return Err(refused_folder(&path, &error)),
         };
         let mut names = Vec::new();
         for entry in Dir::read_from(&place).map_err(failed)? {
@@ -61,10 +61,67 @@ impl LoopFolder {
     }
 
     /// The bytes of a file.
-    pub(crate) fn read(&self, name: &OsStr) -> io::Result<Vec<u8>> {
-        let place = self.place.as_ref().ok_or(io::ErrorKind::NotFound)?;
-        read(File::from(rustix::fs::openat(place, name, plain(), Mode::empty())?))
+    pub(crate) fn read(&self, name: &OsStr) -> Result<Vec<u8>, RepoFileError> {
+        let place = self.place.as_ref().ok_or(RepoFileError::NotFound)?;
+        repo_file::read_in_folder(place, name, BYTES_MAX + 1)
     }
+}
+
+fn refused_folder(path: &Path, error: &RepoFileError) -> CommandError {
+    let text = format!("list `{}`: {error}", path.display());
+    match error.hint() {
+        Some(hint) => CommandError::invalid(text).hint(hint),
+        None => CommandError::failed(text),
+    }
+}
+
+/// Reads a file of a working copy that decides about a loop or reaches a brief.
+pub(crate) fn read_repo_file(work_tree: &Path, file: impl AsRef<Path>) -> Result<Vec<u8>, RepoFileError> {
+    repo_file::read_repo_file(work_tree, file.as_ref(), BYTES_MAX + 1)
+}
+
+/// The names of the entries of a folder of a working copy, in order; none if there is no such folder.
+pub(crate) fn list_repo_folder(work_tree: &Path, folder: &Path, max: usize) -> Result<Vec<String>, RepoFileError> {
+    let place = match repo_file::open_repo_folder(work_tree, folder) {
+        Err(RepoFileError::NotFound) => return Ok(Vec::new()),
+        place => place?,
+    };
+    let mut names = Vec::new();
+    for entry in Dir::read_from(&place).map_err(io::Error::from)? {
+        let name = entry.map_err(io::Error::from)?.file_name().to_string_lossy().into_owned();
+        if name != "." && name != ".." {
+            names.push(name);
+        }
+        if names.len() > max {
+            return Err(io::Error::other(format!("more than {max} entries")).into());
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// Reads a file that the user named. Inside a working copy, where anyone who commits can place a link, it must be a
+/// plain file of this user.
+pub(crate) fn read_named_file(path: &Path) -> Result<Vec<u8>, RepoFileError> {
+    let path = without_dots(path);
+    let has_git = |folder: &&Path| folder.join(".git").symlink_metadata().is_ok();
+    match path.parent().and_then(|folder| folder.ancestors().find(has_git)) {
+        Some(root) => read_repo_file(root, path.strip_prefix(root).unwrap_or(&path)),
+        None => Ok(read_bytes(&path)?),
+    }
+}
+
+/// The path without `.` and `..`, by its text alone: a folder that is a link is refused where it is opened.
+fn without_dots(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(plain.pop()),
+            Component::CurDir => {}
+            part => plain.push(part),
+        }
+    }
+    plain
 }
 
 fn is_loop_file(name: &OsStr) -> bool {
@@ -77,17 +134,27 @@ fn plain() -> OFlags {
     OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC
 }
 
-/// Reads a plain file that people wrote; a pipe or a device would block forever.
+/// Reads a plain file of the user's own, links included; a pipe or a device would block forever.
 pub(crate) fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     read(File::from(rustix::fs::open(path, plain(), Mode::empty())?))
 }
 
-fn read(file: File) -> io::Result<Vec<u8>> {
-    let about = rustix::fs::fstat(&file)?;
+/// Opens a plain file for reading; a pipe or a device is an error, because it would block forever.
+pub(crate) fn open_plain(path: &Path) -> io::Result<File> {
+    let file = File::from(rustix::fs::open(path, plain(), Mode::empty())?);
+    length_of_plain(&file).map(|_| file)
+}
+
+fn length_of_plain(file: &File) -> io::Result<u64> {
+    let about = rustix::fs::fstat(file)?;
     if !FileType::from_raw_mode(about.st_mode).is_file() {
         return Err(io::Error::other("not a plain file"));
     }
-    let length = usize::try_from(about.st_size).unwrap_or(0).min(BYTES_MAX);
+    Ok(u64::try_from(about.st_size).unwrap_or(0))
+}
+
+fn read(file: File) -> io::Result<Vec<u8>> {
+    let length = usize::try_from(length_of_plain(&file)?).unwrap_or(BYTES_MAX).min(BYTES_MAX);
     let mut bytes = Vec::with_capacity(length + 1);
     file.take(BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)

@@ -1,6 +1,7 @@
 //! The things a command works on: the environment, the repository, the state directory, the loops. This module finds
 //! everything and passes it down; verbs look nothing up themselves.
 
+mod agent_defaults;
 mod asking;
 mod bindings;
 mod config;
@@ -10,28 +11,37 @@ mod file_problem;
 mod fleet;
 mod forge_clients;
 mod forges;
+mod loop_files_once;
 mod loop_folder;
+mod notifications;
 mod preflight;
+mod preflight_cache;
 pub(crate) mod prompts;
 mod providers;
 mod repo_loops;
+mod signing;
 mod user;
 mod zone;
 
+pub(crate) use agent_defaults::AgentDefaults;
 pub(crate) use asking::inspect_asking;
 pub(crate) use bindings::script_path;
 use config::LastGoodConfigs;
 pub(crate) use environment::CommandEnvironment;
 pub(crate) use file_problem::{FileProblem, error_from_problems};
 pub(crate) use fleet::{FleetRepo, FleetScan, RepoAbsence, loop_entry};
+pub(crate) use forge_clients::SharedClients;
 pub(crate) use forges::inspect_forges;
-pub(crate) use loop_folder::{LoopFolder, read_bytes};
-pub(crate) use preflight::{LoopPreflight, PreflightCache};
+pub(crate) use loop_files_once::LoopFilesOnce;
+pub(crate) use loop_folder::{LoopFolder, list_repo_folder, open_plain, read_bytes, read_named_file, read_repo_file};
+pub(crate) use preflight::LoopPreflight;
+pub(crate) use preflight_cache::PreflightCache;
 pub(crate) use providers::{AgentAccess, AgentAvailability, ModelAccess, webhook_options};
 pub(crate) use repo_loops::{CheckedLoopFile, LOOPS_FOLDER, RepoLoops, in_parallel, nearest};
+pub(crate) use signing::inspect_signer;
 
 use crate::args::GlobalFlags;
-use crate::control::CommandHost;
+use crate::control::{CommandHost, DaemonResources};
 use crate::error::CommandError;
 use crate::output::{CommandOutput, OutputSender};
 use crate::progress::ProgressDetail;
@@ -53,8 +63,15 @@ pub(crate) struct CommandContext {
     host: CommandHost,
     /// The operating system's user who gave the command.
     uid: u32,
+    /// The actor, if a token identified it.
+    named_actor: Option<Actor>,
+    /// That token, for a daemon that performs the command.
+    token: Option<String>,
+    /// The loop files that the commands of one page share.
+    files: Option<LoopFilesOnce>,
     /// Set for a long-running process.
     last_good: LastGoodConfigs,
+    clients: SharedClients,
 }
 
 impl CommandContext {
@@ -67,7 +84,11 @@ impl CommandContext {
             state: flags.state,
             host: CommandHost::ThisProcess,
             uid: user::own_uid(),
+            named_actor: None,
+            token: None,
+            files: None,
             last_good: LastGoodConfigs::default(),
+            clients: SharedClients::default(),
         }
     }
 
@@ -81,6 +102,50 @@ impl CommandContext {
     ) -> Self {
         let out = CommandOutput::new(&flags, &env, Some(line));
         Self { out, host, uid, ..Self::new(env, flags) }
+    }
+
+    /// The context of a command that a client of the HTTP server sent to this daemon, whose own context this is.
+    pub(crate) fn for_face(
+        &self,
+        flags: &GlobalFlags,
+        repo: Option<PathBuf>,
+        line: OutputSender,
+        host: CommandHost,
+        actor: Actor,
+    ) -> Self {
+        let out = CommandOutput::new(flags, &self.env, Some(line));
+        let own = self.duplicate();
+        Self { out, host, repo: repo.or(own.repo.clone()), named_actor: Some(actor), ..own }
+    }
+
+    /// The same context for one of the commands of a page.
+    pub(crate) fn with_loop_files(self, files: Option<LoopFilesOnce>) -> Self {
+        Self { files, ..self }
+    }
+
+    /// The context of a command line that this process runs for its own face, with a printer of its own.
+    pub(crate) fn for_words(&self, flags: &GlobalFlags, line: OutputSender) -> Self {
+        let out = CommandOutput::new(flags, &self.env, Some(line));
+        let own = self.duplicate();
+        Self { out, repo: flags.repo.clone().or(own.repo.clone()), ..own }
+    }
+
+    /// The same context for the holder of a token.
+    pub(crate) fn for_token(self, actor: Actor, secret: &str) -> Self {
+        Self { named_actor: Some(actor), token: Some(secret.to_owned()), ..self }
+    }
+
+    /// The token that identified the actor.
+    pub(crate) fn token(&self) -> Option<&str> {
+        self.token.as_deref()
+    }
+
+    /// The daemon's resources, if the daemon performs the command.
+    pub(crate) fn daemon_resources(&self) -> Option<&DaemonResources> {
+        match &self.host {
+            CommandHost::ThisProcess => None,
+            CommandHost::Daemon(shared, _) => Some(shared),
+        }
     }
 
     /// The context of the same command for another repository and state directory.
@@ -101,8 +166,18 @@ impl CommandContext {
     /// The same context with its own printer, for a task that outlives the command that made it.
     pub(crate) fn duplicate(&self) -> Self {
         let (repo, state, hands) = (self.repo.clone(), self.state.clone(), self.host.clone());
-        let (uid, last_good) = (self.uid, self.last_good.clone());
-        Self { env: self.env.clone(), out: self.out.duplicate(), repo, state, host: hands, uid, last_good }
+        let (uid, last_good, clients) = (self.uid, self.last_good.clone(), self.clients.clone());
+        let (env, out, named_actor) = (self.env.clone(), self.out.duplicate(), self.named_actor.clone());
+        let (token, files) = (self.token.clone(), self.files.clone());
+        Self { env, out, repo, state, host: hands, uid, named_actor, token, files, last_good, clients }
+    }
+
+    /// The clients of forges and messengers: in a daemon, those that all its commands and rounds share.
+    pub(crate) fn clients(&self) -> SharedClients {
+        match &self.host {
+            CommandHost::ThisProcess => self.clients.clone(),
+            CommandHost::Daemon(shared, _) => shared.clients.clone(),
+        }
     }
 
     /// The same context for a long-running process: a configuration that breaks keeps its last good form.
@@ -134,7 +209,10 @@ impl CommandContext {
     pub(crate) async fn repo(&self) -> Result<UserRepo, CommandError> {
         let found = self.git().discover(&self.repo_search_path()).await.map_err(CommandError::from);
         found.map_err(|error| match &self.repo {
-            Some(named) => CommandError { text: format!("--repo {}: {}", named.display(), error.text), ..error },
+            Some(named) => {
+                let why = if named.exists() { error.text } else { "there is no such folder".to_owned() };
+                CommandError { text: format!("--repo {}: {why}", named.display()), ..error }
+            }
             None => error,
         })
     }
@@ -144,6 +222,11 @@ impl CommandContext {
         self.repo.as_ref().map_or_else(|| self.env.cwd.clone(), |named| self.env.cwd.join(named))
     }
 
+    /// The repository that a flag named.
+    pub(crate) fn explicit_repo(&self) -> Option<&Path> {
+        self.repo.as_deref()
+    }
+
     /// Whether a flag named the repository.
     pub(crate) fn has_explicit_repo(&self) -> bool {
         self.repo.is_some()
@@ -151,7 +234,10 @@ impl CommandContext {
 
     /// The loop files of a repository.
     pub(crate) fn loops(&self, repo: &UserRepo) -> Result<RepoLoops, CommandError> {
-        RepoLoops::read(&repo.work_tree)
+        match &self.files {
+            Some(page) => page.read(&repo.work_tree),
+            None => RepoLoops::read(&repo.work_tree),
+        }
     }
 
     /// The state directory and its source.
@@ -211,9 +297,12 @@ impl CommandContext {
         })
     }
 
-    /// The person who gave the command: the operating system's user, by the name that `people` gives this user. A broken
+    /// The person who gave the command: the holder of a token, or the operating system's user, by the name that `people` gives this user. A broken
     /// configuration names no person, and is reported elsewhere.
     pub(crate) fn actor(&self) -> Actor {
+        if let Some(actor) = &self.named_actor {
+            return actor.clone();
+        }
         let user = user::actor(self.uid);
         let people = self.user_config().map(|config| config.people).unwrap_or_default();
         Actor::user(&people.user_name(user.name()), self.uid)

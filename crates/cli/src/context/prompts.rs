@@ -1,12 +1,14 @@
 //! A repository's own prompts for roles: `.loopwright/prompts/maker.md` and `checker.md` of the working copy. The
 //! engine reads them when it writes a brief; this module only lists and checks them.
 
-use super::{FileProblem, read_bytes};
+use super::{FileProblem, list_repo_folder, read_repo_file};
 use loopwright_core::prompt::{BriefText, OWN_MAX};
 use std::path::Path;
 
 /// The folder of a repository's prompts.
 const FOLDER: &str = ".loopwright/prompts";
+/// The most files of the folder that are checked.
+const FILES_MAX: usize = 1000;
 
 /// The texts that a repository may replace, each with its file.
 pub(crate) fn replaceable_texts() -> impl Iterator<Item = (BriefText, String)> {
@@ -17,7 +19,7 @@ pub(crate) fn replaceable_texts() -> impl Iterator<Item = (BriefText, String)> {
 /// The file with which a repository replaces a text.
 pub(crate) fn replacement_file(text: BriefText, work_tree: &Path) -> Option<String> {
     let file = replaceable_texts().find(|(known, _)| *known == text)?.1;
-    work_tree.join(&file).is_file().then_some(file)
+    work_tree.join(&file).symlink_metadata().is_ok().then_some(file)
 }
 
 /// Notes about replaced prompts, shown before a loop runs.
@@ -28,9 +30,10 @@ pub(super) fn prompt_notes(work_tree: &Path) -> Vec<String> {
 
 /// The problems of a repository's own prompts.
 pub(crate) fn check_prompts(work_tree: &Path) -> Vec<FileProblem> {
-    let entries = std::fs::read_dir(work_tree.join(FOLDER)).into_iter().flatten().flatten();
-    let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    names.sort();
+    let names = match list_repo_folder(work_tree, Path::new(FOLDER), FILES_MAX) {
+        Ok(names) => names,
+        Err(error) => return vec![FileProblem::unreadable(FOLDER, "list the prompts", &error)],
+    };
     names.iter().filter_map(|name| check_prompt(&format!("{FOLDER}/{name}"), work_tree)).collect()
 }
 
@@ -40,8 +43,8 @@ fn check_prompt(file: &str, work_tree: &Path) -> Option<FileProblem> {
         let hint = format!("known are {}; `loopwright prompts` lists all texts", known.join(" and "));
         return Some(FileProblem::for_file(file, "no text of a brief has this name").with_hint(hint));
     }
-    match read_bytes(&work_tree.join(file)) {
-        Err(error) => Some(FileProblem::for_file(file, format!("read the prompt: {error}"))),
+    match read_repo_file(work_tree, file) {
+        Err(error) => Some(FileProblem::unreadable(file, "read the prompt", &error)),
         Ok(bytes) if bytes.len() > OWN_MAX => {
             Some(FileProblem::for_file(file, format!("{} bytes, at most {OWN_MAX} are used", bytes.len())))
         }

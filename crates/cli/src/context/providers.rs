@@ -6,11 +6,12 @@ use super::{CommandContext, CommandError, FileProblem, read_bytes};
 use loopwright::EngineSettings;
 use loopwright::agents::providers::ProviderChoice;
 use loopwright::agents::{self, AgentCapabilities, AgentLogin, DRIVEN_AGENTS, InstalledAgent, login_hosts};
-use loopwright::egress::{ModelProvider, ProviderKey};
+use loopwright::egress::{ModelProvider, ProviderKey, SilenceLimits};
 use loopwright::triggers::{WebhookOptions, WebhookSecret};
 use loopwright_core::config::{ConfigLayer, EffectiveConfig, KeySource, ProviderConfig, SecretLocation};
 use loopwright_core::network::PathMatch;
 use loopwright_core::spec::{AgentSpec, AgentUse, LoopSpec, Role};
+use loopwright_core::units::TimeSpan;
 use std::net::SocketAddr;
 use std::path::Path;
 
@@ -22,8 +23,8 @@ const KEY_FILE_MAX: usize = 16 << 10;
 pub(crate) struct ProviderKeyStatus {
     /// Its name.
     pub(crate) name: String,
-    /// The source of its key, or why there is none. Never the key.
-    pub(crate) key_source: Result<String, String>,
+    /// The source of its key, or why there is none. Never the key. `None` if it needs none.
+    pub(crate) key_source: Result<Option<String>, String>,
 }
 
 /// The access to models that this user's agents have.
@@ -33,6 +34,8 @@ pub(crate) struct ModelAccess {
     pub(crate) providers: Vec<ProviderKeyStatus>,
     /// The sign-ins that roles may use.
     pub(crate) logins: Vec<AgentLogin>,
+    /// Agents that are signed in on this machine, whether roles may use that or not.
+    pub(crate) signed_in: Vec<AgentUse>,
 }
 
 /// Whether an agent has access to its model, and how.
@@ -42,6 +45,8 @@ pub(crate) enum AgentAccess {
     NotNeeded,
     /// With a key: the provider, and the source of the key.
     Key(String, String),
+    /// Without a key, because this provider needs none.
+    Keyless(String),
     /// With its own sign-in.
     Login,
     /// It has none; the text says how to fix that.
@@ -58,6 +63,9 @@ impl ModelAccess {
             return match self.logins.iter().find(|login| login.agent == agent.agent) {
                 Some(login) if login.exists() => AgentAccess::Login,
                 Some(login) => AgentAccess::Missing(format!("sign in with `{}` once", login.agent.word())),
+                None if self.signed_in.contains(&agent.agent) => {
+                    AgentAccess::Missing(sign_in_hint(agent.agent, &asks.remedy()))
+                }
                 None => AgentAccess::Missing(asks.remedy()),
             };
         }
@@ -66,16 +74,42 @@ impl ModelAccess {
             ProviderChoice::One(_) | ProviderChoice::Preferred(_) | ProviderChoice::First => {
                 let first =
                     asks.select_from(&names).first().and_then(|name| usable.iter().find(|known| known.name == *name));
-                first.map_or(AgentAccess::NotNeeded, |known| {
-                    AgentAccess::Key(known.name.clone(), known.key_source.clone().unwrap_or_default())
+                first.map_or(AgentAccess::NotNeeded, |known| match &known.key_source {
+                    Ok(Some(source)) => AgentAccess::Key(known.name.clone(), source.clone()),
+                    Ok(None) | Err(_) => AgentAccess::Keyless(known.name.clone()),
                 })
             }
         }
     }
 
+    /// Every role whose agents all lack access to their model, as one error. A round would fail there, after its set-up
+    /// and perhaps after a paid start of another role.
+    pub(crate) fn ensure_access(&self, spec: &LoopSpec) -> Result<(), CommandError> {
+        // A role that the loop does not name has the maker's agents, so its error would be the maker's.
+        let named = |role: &Role| *role == Role::Maker || spec.agents.contains_key(role);
+        let roles = Role::ALL.into_iter().filter(|role| spec.plays(*role)).filter(named);
+        let found: Vec<_> = roles.filter_map(|role| self.missing_access(role, &spec.chain(role))).collect();
+        let Some((first, _)) = found.first() else { return Ok(()) };
+        let mut hints: Vec<&String> = found.iter().map(|(_, hint)| hint).collect();
+        hints.dedup();
+        let others = found.iter().skip(1).fold(first.clone(), |text, (other, _)| format!("{text}; {other}"));
+        Err(hints.into_iter().fold(CommandError::failed(others), |error, hint| error.hint(hint.clone())))
+    }
+
+    /// The problem of a role whose agents all lack access, and how to fix it for the first of them.
+    fn missing_access(&self, role: Role, chain: &[AgentSpec]) -> Option<(String, String)> {
+        let missing = |agent: &AgentSpec| match self.for_agent(agent) {
+            AgentAccess::Missing(hint) => Some((agent.agent.word(), hint)),
+            AgentAccess::NotNeeded | AgentAccess::Key(..) | AgentAccess::Keyless(_) | AgentAccess::Login => None,
+        };
+        let missed: Vec<_> = chain.iter().map_while(missing).collect();
+        let (name, hint) = missed.first().filter(|_| missed.len() == chain.len())?;
+        Some((format!("agent of the {}: `{name}` has no key for its model provider", role.word()), hint.clone()))
+    }
+
     /// The model access that the agents of a loop lack on this machine, for people.
     pub(crate) fn notes(&self, spec: &LoopSpec) -> Vec<String> {
-        let roles = [Role::Maker, Role::Checker].into_iter().filter(|role| spec.agents.contains_key(role));
+        let roles = Role::ALL.into_iter().filter(|role| spec.agents.contains_key(role));
         let agents = roles.flat_map(|role| spec.chain(role).into_iter().map(move |agent| (role, agent)));
         agents.filter_map(|(role, agent)| self.note(role, &agent, spec)).collect()
     }
@@ -83,7 +117,7 @@ impl ModelAccess {
     fn note(&self, role: Role, agent: &AgentSpec, spec: &LoopSpec) -> Option<String> {
         let (role, name) = (role.word(), agent.agent.word());
         match self.for_agent(agent) {
-            AgentAccess::NotNeeded | AgentAccess::Key(..) => None,
+            AgentAccess::NotNeeded | AgentAccess::Key(..) | AgentAccess::Keyless(_) => None,
             AgentAccess::Missing(hint) => {
                 Some(format!("agent of the {role}: `{name}` has no key for its model provider; {hint}"))
             }
@@ -105,11 +139,14 @@ impl ModelAccess {
     pub(crate) fn read(cx: &CommandContext) -> Result<Self, CommandError> {
         let effective = cx.config(None)?;
         let known = effective.providers().into_iter().map(|(name, config)| {
-            let found =
-                read_secret(cx, &config.key).and_then(|(key, place)| usable(&name, &config, &key).map(|_| place));
+            let found = match &config.key {
+                None => usable(&name, &config, None).map(|_| None),
+                Some(source) => read_secret(cx, source)
+                    .and_then(|(key, place)| usable(&name, &config, Some(&key)).map(|_| Some(place))),
+            };
             ProviderKeyStatus { name, key_source: found }
         });
-        Ok(Self { providers: known.collect(), logins: logins(cx, &effective) })
+        Ok(Self { providers: known.collect(), logins: logins(cx, &effective), signed_in: signed_in(cx) })
     }
 }
 
@@ -118,10 +155,18 @@ impl ModelAccess {
 pub(super) fn add_providers(cx: &CommandContext, effective: &EffectiveConfig, settings: &mut EngineSettings) {
     let mut known = settings.known_secrets.clone();
     for (name, config) in effective.providers() {
-        let Ok((key, _)) = read_secret(cx, &config.key) else { continue };
-        if let Ok(provider) = usable(&name, &config, &key) {
+        let key = match &config.key {
+            None => None,
+            Some(source) => match read_secret(cx, source) {
+                Ok((key, _)) => Some(key),
+                Err(_) => continue,
+            },
+        };
+        if let Ok(provider) = usable(&name, &config, key.as_deref()) {
             settings.providers.push(provider);
-            known = known.with(&name, key.trim());
+            if let Some(key) = key {
+                known = known.with(&name, key.trim());
+            }
         }
     }
     let places = effective.config().webhooks.secrets.values();
@@ -140,6 +185,20 @@ pub(super) fn add_providers(cx: &CommandContext, effective: &EffectiveConfig, se
 fn logins(cx: &CommandContext, effective: &EffectiveConfig) -> Vec<AgentLogin> {
     let Some(home) = &cx.env.home else { return Vec::new() };
     effective.config().logins.iter().filter_map(|agent| AgentLogin::locate(*agent, home)).collect()
+}
+
+/// The agents that are signed in on this machine.
+fn signed_in(cx: &CommandContext) -> Vec<AgentUse> {
+    let Some(home) = &cx.env.home else { return Vec::new() };
+    let found = |agent: &AgentUse| AgentLogin::locate(*agent, home).is_some_and(|login| login.exists());
+    DRIVEN_AGENTS.into_iter().filter(found).collect()
+}
+
+fn sign_in_hint(agent: AgentUse, remedy: &str) -> String {
+    let word = agent.word();
+    format!(
+        "`{word}` is signed in on this machine: to use that, put `logins: [{word}]` into `~/.config/loopwright/config.yaml`; or {remedy}"
+    )
 }
 
 /// The secret at a place that the configuration names, and the place; or why there is none.
@@ -161,21 +220,28 @@ pub(super) fn read_secret_file(path: &Path, shown: &str) -> Result<String, Strin
     text.ok_or_else(|| format!("`{shown}` contains no key"))
 }
 
-fn usable(name: &str, config: &ProviderConfig, key: &str) -> Result<ModelProvider, String> {
-    let key = ProviderKey::new(key).map_err(|error| error.to_string())?;
+fn usable(name: &str, config: &ProviderConfig, key: Option<&str>) -> Result<ModelProvider, String> {
+    let key = key.map_or_else(|| Ok(ProviderKey::keyless()), ProviderKey::new).map_err(|error| error.to_string())?;
     let provider = ModelProvider::new(name, &config.url, config.style, key).map_err(|error| error.to_string())?;
     let paths = |path: &String| match path.strip_suffix('*') {
         Some(head) => PathMatch::Under(head.to_owned()),
         None => PathMatch::Only(path.clone()),
     };
-    Ok(provider.with_paths(config.paths.iter().map(paths).collect()))
+    let usual = SilenceLimits::default();
+    let silence = SilenceLimits {
+        first_byte: config.first_byte.map_or(usual.first_byte, TimeSpan::duration),
+        between_bytes: config.between_bytes.map_or(usual.between_bytes, TimeSpan::duration),
+    };
+    let provider = provider.with_paths(config.paths.iter().map(paths).collect()).with_silence(silence);
+    let provider = provider.with_additions(&config.query, &config.headers).map_err(|error| error.to_string())?;
+    Ok(if config.metered { provider } else { provider.without_cost() })
 }
 
 /// The problems of the providers in a user's file, apart from their keys.
 pub(super) fn check_providers(file: &str, config: &ConfigLayer) -> Result<(), Vec<FileProblem>> {
     let mut findings = Vec::new();
     for (name, provider) in &config.providers {
-        if let Err(why) = usable(name, provider, "any-key") {
+        if let Err(why) = usable(name, provider, Some("any-key")) {
             findings.push(
                 FileProblem::for_file(file, why).with_hint("`url: https://host/base`; plain http is for this machine"),
             );

@@ -1,14 +1,17 @@
 //! The loop files of a repository's working copy: all read at once, with every problem of every file.
 
 use super::config::REPOSITORY_FILE;
-use super::{CommandError, FileProblem, LoopFolder, error_from_problems, prompts, read_bytes, script_path};
+use super::{CommandError, FileProblem, LoopFolder, error_from_problems, prompts, read_repo_file, script_path};
 use loopwright::git::UserRepo;
 use loopwright_core::spec::{AgentSpec, CheckedSpec, read_loop_file};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 /// The folder of loop files, from the root of the working copy.
 pub(crate) const LOOPS_FOLDER: &str = ".loopwright/loops";
+
+/// The folder of skills.
+pub(super) const SKILLS_FOLDER: &str = ".loopwright/skills";
 
 /// A loop file without problems.
 #[derive(Debug, Clone)]
@@ -25,24 +28,23 @@ impl CheckedLoopFile {
     pub(crate) fn hash_inputs(&self, repo: &UserRepo) -> Vec<(String, String)> {
         let tree = &repo.work_tree;
         let agents = self.spec.agents.values().flat_map(AgentSpec::chain);
-        let scripts = agents.filter_map(|agent| script_path(&agent, tree));
-        let skills = self.spec.skills.iter().map(|name| tree.join(".loopwright/skills").join(name));
-        let words = prompts::replaceable_texts().map(|(_, file)| tree.join(file));
-        let own = [tree.join(&self.file), tree.join(REPOSITORY_FILE)];
+        let scripts = agents.filter_map(|agent| script_path(&agent));
+        let skills = self.spec.skills.iter().map(|name| Path::new(SKILLS_FOLDER).join(name));
+        let words = prompts::replaceable_texts().map(|(_, file)| PathBuf::from(file));
+        let own = [PathBuf::from(&self.file), PathBuf::from(REPOSITORY_FILE)];
         let files = own.into_iter().chain(scripts).chain(skills).chain(words);
         let mut paths: Vec<PathBuf> = files.collect();
         paths.dedup();
         let hash = |path: PathBuf| {
-            let bytes = read_bytes(&path).ok()?;
-            let shown = path.strip_prefix(tree).unwrap_or(&path).to_string_lossy().into_owned();
-            Some((shown, loopwright_core::hash::hash_bytes(&bytes)))
+            let bytes = read_repo_file(tree, &path).ok()?;
+            Some((path.to_string_lossy().into_owned(), loopwright_core::hash::hash_bytes(&bytes)))
         };
         paths.into_iter().filter_map(hash).collect()
     }
 }
 
 /// The contents of the folder of loops.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct RepoLoops {
     /// The loops that can be used, by name.
     pub(crate) loops: Vec<CheckedLoopFile>,
@@ -64,6 +66,15 @@ impl RepoLoops {
         loops.loops.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
         loops.reject_duplicate_names();
         Ok(loops)
+    }
+
+    /// One loop of a working copy, if its file has no problem. The file with the loop's name is read first.
+    pub(crate) fn read_one(work_tree: &Path, loop_name: &str) -> Option<CheckedLoopFile> {
+        let folder = LoopFolder::open(work_tree).ok()?;
+        let is_named = |name: &&OsString| Path::new(name).file_stem() == Some(OsStr::new(loop_name));
+        let (named, others): (Vec<_>, Vec<_>) = folder.names().iter().partition(is_named);
+        let mut read = named.into_iter().chain(others).filter_map(|name| read(&folder, name).ok());
+        read.find(|file| file.spec.name == loop_name)
     }
 
     /// Two loops with one name would share branches, counters and history, so neither can be used.
@@ -116,8 +127,7 @@ impl RepoLoops {
 
 fn read(folder: &LoopFolder, name: &OsStr) -> Result<CheckedLoopFile, Vec<FileProblem>> {
     let file = format!("{LOOPS_FOLDER}/{}", name.to_string_lossy());
-    let bytes =
-        folder.read(name).map_err(|error| vec![FileProblem::for_file(&file, format!("read loop file: {error}"))])?;
+    let bytes = folder.read(name).map_err(|error| vec![FileProblem::unreadable(&file, "read loop file", &error)])?;
     match read_loop_file(&file, &bytes) {
         Ok(spec) => Ok(CheckedLoopFile { file, spec }),
         Err(problems) => Err(problems.into_iter().map(FileProblem::from).collect()),

@@ -1,8 +1,10 @@
 //! The zone of this machine by its name: `TZ`, else the target of `/etc/localtime`, else UTC. A loop that names a zone
-//! does not use it.
+//! does not use it. The machine's zone database is used where it is newer than the built-in one.
 
 use super::CommandContext;
-use std::path::Path;
+use loopwright_core::cadence::{bundled_zones_release, prefer_zones};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 
 /// Names of the zone database that look like rules.
 const NAMED_RULES: [&str; 5] = ["EST5EDT", "CST6CDT", "MST7MDT", "PST8PDT", "GMT0"];
@@ -10,12 +12,49 @@ const NAMED_RULES: [&str; 5] = ["EST5EDT", "CST6CDT", "MST7MDT", "PST8PDT", "GMT
 /// The folder in a path after which the name of a zone begins.
 const DATABASE: &str = "zoneinfo/";
 
+/// The usual folder of the database.
+const FOLDER: &str = "/usr/share/zoneinfo";
+
+/// The most bytes that are read of a zone's file; the largest has four thousand.
+const ZONE_MAX: u64 = 1 << 20;
+
 impl CommandContext {
+    /// Takes the zones of this machine's database if its release is newer than the built-in one.
+    pub(crate) fn prefer_newer_zones(&self) {
+        let folder = PathBuf::from(self.env.tz_folder.as_deref().unwrap_or(FOLDER));
+        if release(&folder).is_some_and(|release| release.as_str() > bundled_zones_release()) {
+            prefer_zones(Box::new(move |name| read_file(&folder.join(name), ZONE_MAX).filter(|file| has_rule(file))));
+        }
+    }
+
     /// The zone of a loop without `timezone`.
     pub(crate) fn system_zone(&self) -> String {
         let named = self.env.tz.as_deref().and_then(named);
         named.or_else(|| linked(Path::new("/etc/localtime"))).unwrap_or_else(|| "UTC".to_owned())
     }
+}
+
+/// Whether a zone's file has a rule for the future: a file of the first version has none, and in a later one the footer
+/// between the last two line ends may be empty.
+fn has_rule(file: &[u8]) -> bool {
+    let is_later = file.starts_with(b"TZif") && file.get(4) >= Some(&b'2');
+    is_later && file.ends_with(b"\n") && !file.ends_with(b"\n\n")
+}
+
+/// The release of a database by its first line, `# version 2026e`.
+fn release(folder: &Path) -> Option<String> {
+    let bytes = read_file(&folder.join("tzdata.zi"), 64)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let release = text.lines().next()?.strip_prefix("# version ")?.trim();
+    let is_release = release.len() >= 5 && release.chars().take(4).all(|c| c.is_ascii_digit());
+    is_release.then(|| release.to_owned())
+}
+
+fn read_file(path: &Path, most: u64) -> Option<Vec<u8>> {
+    let file = std::fs::File::open(path).ok().filter(|file| file.metadata().is_ok_and(|meta| meta.is_file()))?;
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
 }
 
 /// The zone that `TZ` names. A POSIX rule (`CET-1CEST`) has no name, and neither has a path to no file; then the
@@ -58,6 +97,13 @@ mod tests {
         assert!(!is_name("CET-1CEST,M3.5.0") && !is_name("EST5EDT4") && !is_name(""));
         assert_eq!(after_database("/usr/share/zoneinfo/posix/Asia/Tokyo"), Some("Asia/Tokyo"));
         assert_eq!(after_database("/etc/localtime"), None);
+    }
+
+    #[test]
+    fn a_file_without_a_rule_for_the_future_is_left_out() {
+        assert!(has_rule(b"TZif2...\nUTC0\n"));
+        assert!(!has_rule(b"TZif2...\n\n"), "an empty rule");
+        assert!(!has_rule(b"TZif\0...") && !has_rule(b"TZif2...\nUTC0") && !has_rule(b""));
     }
 
     #[test]

@@ -46,9 +46,14 @@ impl DaemonConnection {
     /// Runs this command line in the daemon.
     pub(crate) async fn forward(self, argv: impl Iterator<Item = OsString>, cx: &CommandContext) -> VerbResult {
         let who = self.pid.map_or("the daemon".to_owned(), |pid| format!("the daemon, process {pid},"));
+        if self.pid.is_some_and(is_frozen) {
+            return Err(no_reply_error(&who, self.pid));
+        }
         let lost = |error: io::Error| lost_connection_error(&who, &error);
         let (from, mut to) = self.stream.into_split();
-        wire::send(&mut to, &ControlRequest::new(argv, &cx.env, &cx.out)).await.map_err(lost)?;
+        let mut request = ControlRequest::new(argv, &cx.env, &cx.out);
+        request.token = cx.token().map(str::to_owned);
+        wire::send(&mut to, &request).await.map_err(lost)?;
         let mut replies = spawn_reply_reader(from);
         let first = tokio::time::timeout(BEGIN_TIMEOUT, replies.recv()).await;
         match first.map_err(|_| no_reply_error(&who, self.pid))? {
@@ -62,6 +67,11 @@ impl DaemonConnection {
         }
         ForwardedCommand { cx, who: &who, to }.relay_replies(replies).await
     }
+}
+
+/// Whether a signal or a debugger holds a process.
+pub(crate) fn is_frozen(pid: i32) -> bool {
+    matches!(socket::process_state(pid), Some('T' | 't'))
 }
 
 /// Reads frames as they arrive; in its own task, because a read of half a frame must not be cancelled.

@@ -2,14 +2,16 @@
 //! limits the number of requests and the time of each; a peer that leaves or lies does not affect the others.
 
 use super::wire::{self, ControlMessage, ControlReply, ControlRequest, PROTOCOL, VERSION};
-use super::{CommandHost, DaemonResources, socket};
-use crate::args::Cli;
+use super::{CommandHost, DaemonResources, FaceAnswer, FaceRequest, socket};
+use crate::args::{Cli, CliVerb};
 use crate::context::CommandContext;
 use crate::error::{CommandError, CommandErrorKind};
-use crate::output::{OutputReceiver, OutputSender};
+use crate::output::{OutputReceiver, OutputSender, StreamInfo};
 use crate::verbs;
+use crate::web::access::AccessRegistry;
 use clap::Parser as _;
-use loopwright::proc::CancelToken;
+use loopwright::Actor;
+use loopwright::proc::{CancelToken, release_memory, resident_memory};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io;
@@ -32,12 +34,18 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The pause after a failed accept, for example when there are no descriptors left.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(200);
 
+/// When no command runs any more, the daemon keeps at most this much more resident memory than before. A command that reads thousands
+/// of loop files needs far more for a moment, and the allocator would keep it in the arena of each thread.
+const KEPT_BYTES: u64 = 4 << 20;
+
 /// The server that receives commands.
 pub(crate) struct ControlServer {
     resources: Arc<DaemonResources>,
     slots: Arc<Semaphore>,
     requests: Mutex<HashMap<u64, CancelToken>>,
     count: AtomicU64,
+    /// The resident memory in bytes after the last release.
+    resident: AtomicU64,
     is_closing: AtomicBool,
 }
 
@@ -50,6 +58,7 @@ impl ControlServer {
             slots: seats,
             requests: Mutex::default(),
             count: AtomicU64::new(0),
+            resident: AtomicU64::new(0),
             is_closing: AtomicBool::new(false),
         })
     }
@@ -95,7 +104,10 @@ impl ControlServer {
         let request = tokio::time::timeout(REQUEST_TIMEOUT, wire::receive::<ControlRequest>(&mut from)).await;
         let Ok(Ok(Some(request))) = request else { return };
         match self.admit_request(&request) {
-            Ok((seat, cli)) => self.run_request(seat, request, cli, uid, from, to).await,
+            Ok((seat, cli)) => match self.token_actor(&request, &cli.verb) {
+                Ok(actor) => self.run_request((seat, actor), request, cli, uid, from, to).await,
+                Err(error) => drop(wire::send(&mut to, &ControlReply::from(error)).await),
+            },
             // A peer that left needs no answer.
             Err(error) => drop(wire::send(&mut to, &ControlReply::from(error)).await),
         }
@@ -103,6 +115,18 @@ impl ControlServer {
 
     fn admit_request(&self, request: &ControlRequest) -> Result<(OwnedSemaphorePermit, Cli), CommandError> {
         ensure_same_build(request)?;
+        self.admit_words(request.argv.iter().map(|word| OsString::from(word.clone())))
+    }
+
+    /// The actor of a request with a token; the token itself is the proof, and its role decides what it may do.
+    fn token_actor(&self, request: &ControlRequest, verb: &CliVerb) -> Result<Option<Actor>, CommandError> {
+        let Some(secret) = &request.token else { return Ok(None) };
+        let entry = AccessRegistry::new(&self.resources.state).admit(secret, verb.token_role())?;
+        Ok(Some(entry.actor()))
+    }
+
+    /// Parses a command line and takes one of the slots.
+    fn admit_words(&self, words: impl Iterator<Item = OsString>) -> Result<(OwnedSemaphorePermit, Cli), CommandError> {
         if self.is_closing.load(Ordering::SeqCst) {
             return Err(CommandError::new(
                 CommandErrorKind::Held,
@@ -110,17 +134,18 @@ impl ControlServer {
             )
             .hint("try again when it has ended"));
         }
-        let words = request.argv.iter().map(|word| OsString::from(word.clone()));
         let cli = Cli::try_parse_from(std::iter::once(OsString::from("loopwright")).chain(words));
         let cli = cli.map_err(|error| CommandError::new(CommandErrorKind::Usage, error.to_string()))?;
         let seat = Arc::clone(&self.slots).try_acquire_owned();
-        let seat = seat.map_err(|_| CommandError::failed("the daemon already runs as many commands as it can"))?;
+        let seat = seat.map_err(|_| {
+            CommandError::new(CommandErrorKind::Held, "the daemon already runs as many commands as it can")
+        })?;
         Ok((seat, cli))
     }
 
     async fn run_request(
         self: Arc<Self>,
-        seat: OwnedSemaphorePermit,
+        (seat, actor): (OwnedSemaphorePermit, Option<Actor>),
         request: ControlRequest,
         cli: Cli,
         uid: u32,
@@ -140,6 +165,10 @@ impl ControlServer {
             CommandHost::Daemon(Arc::clone(&self.resources), cancel),
             uid,
         );
+        let cx = match (actor, &request.token) {
+            (Some(actor), Some(secret)) => cx.for_token(actor, secret),
+            _ => cx,
+        };
         let work = tokio::spawn(perform(cli.verb, cx));
         let begun = wire::send(&mut to, &ControlReply::Begun { version: VERSION.to_owned() }).await;
         forward_output(heard, &mut to, begun.is_ok()).await;
@@ -152,13 +181,91 @@ impl ControlServer {
         // A peer that left needs no answer.
         let _ = tokio::time::timeout(WRITE_TIMEOUT, wire::send(&mut to, &end)).await;
         wishes.abort();
-        self.lock_requests().remove(&number);
+        self.finish_request(number, seat);
+    }
+
+    /// Performs a command for the HTTP server, as the daemon's own context has it. If the caller leaves, the command is
+    /// cancelled; it keeps its slot until it has ended, so that clients that leave cannot pile up work.
+    pub(crate) async fn perform_for_face(
+        self: &Arc<Self>,
+        own: &CommandContext,
+        request: FaceRequest,
+    ) -> Result<FaceAnswer, CommandError> {
+        let (seat, cli) = self.admit_words(request.words.iter().map(OsString::from))?;
+        let command = RunningCommand::begin(self, seat);
+        let mut caller = CancelOnLeave(Some(command.cancel.clone()));
+        let (line, output) = OutputSender::new(StreamInfo::default());
+        let host = CommandHost::Daemon(Arc::clone(&self.resources), command.cancel.clone());
+        let cx = own.for_face(&cli.flags, request.repo, line, host, request.actor).with_loop_files(request.files);
+        let work = tokio::spawn(async move {
+            let _running = command;
+            cx.out.finish(verbs::run_for_face(cli.verb, &cx).await)
+        });
+        let (exit, answer) = tokio::join!(work, FaceAnswer::collect(output));
+        caller.0 = None;
+        exit.map_err(|_| CommandError::failed("the command failed because of a bug; see the daemon's log"))?;
+        Ok(answer)
+    }
+
+    fn finish_request(self: Arc<Self>, number: u64, seat: OwnedSemaphorePermit) {
+        if self.unregister(number)
+            && resident_memory() > self.resident.load(Ordering::Relaxed).saturating_add(KEPT_BYTES)
+        {
+            // It ends by itself, and nothing depends on it.
+            drop(tokio::task::spawn_blocking(move || {
+                release_memory();
+                self.resident.store(resident_memory(), Ordering::Relaxed);
+            }));
+        }
         drop(seat);
+    }
+
+    /// Returns whether no other command runs.
+    fn unregister(&self, number: u64) -> bool {
+        let mut requests = self.lock_requests();
+        requests.remove(&number);
+        requests.is_empty()
+    }
+}
+
+/// A command of a face that runs. Its end, also by a panic, releases its slot.
+struct RunningCommand {
+    server: Arc<ControlServer>,
+    number: u64,
+    cancel: CancelToken,
+    seat: Option<OwnedSemaphorePermit>,
+}
+
+impl RunningCommand {
+    fn begin(server: &Arc<ControlServer>, seat: OwnedSemaphorePermit) -> Self {
+        let number = server.count.fetch_add(1, Ordering::Relaxed);
+        let cancel = CancelToken::new();
+        server.lock_requests().insert(number, cancel.clone());
+        Self { server: Arc::clone(server), number, cancel, seat: Some(seat) }
+    }
+}
+
+impl Drop for RunningCommand {
+    fn drop(&mut self) {
+        if let Some(seat) = self.seat.take() {
+            Arc::clone(&self.server).finish_request(self.number, seat);
+        }
+    }
+}
+
+/// Cancels a command when its caller drops this.
+struct CancelOnLeave(Option<CancelToken>);
+
+impl Drop for CancelOnLeave {
+    fn drop(&mut self) {
+        if let Some(cancel) = &self.0 {
+            cancel.cancel();
+        }
     }
 }
 
 /// Performs a command as its own process would.
-async fn perform(verb: crate::args::CliVerb, cx: CommandContext) -> ControlReply {
+async fn perform(verb: CliVerb, cx: CommandContext) -> ControlReply {
     if let Err(error) = cx.ensure_same_state_dir() {
         return error.into();
     }

@@ -2,15 +2,20 @@
 //! something. The same code runs there, with the daemon's engine and a printer that writes to the connection.
 
 mod client;
+mod command_runner;
 mod control_server;
+mod face_request;
 pub(crate) mod socket;
 mod wire;
 
-pub(crate) use client::DaemonConnection;
+pub(crate) use client::{DaemonConnection, is_frozen};
+pub(crate) use command_runner::{CommandAnswer, CommandRunner};
 pub(crate) use control_server::ControlServer;
+pub(crate) use face_request::{FaceAnswer, FaceRequest};
 
-use crate::context::{CommandContext, CommandEnvironment};
+use crate::context::{CommandContext, CommandEnvironment, SharedClients};
 use crate::error::{CommandError, CommandExit};
+use crate::web::SignInLinks;
 use loopwright::Engine;
 use loopwright::daemon::Daemon;
 use loopwright::proc::CancelToken;
@@ -47,6 +52,10 @@ pub(crate) struct DaemonResources {
     pub(crate) state: PathBuf,
     /// Its database, when it is not in the state directory.
     pub(crate) store: Option<String>,
+    /// Its clients of forges and messengers.
+    pub(crate) clients: SharedClients,
+    /// The one-time links of its HTTP server, if it has one.
+    pub(crate) web: Option<Arc<SignInLinks>>,
 }
 
 impl fmt::Debug for DaemonResources {

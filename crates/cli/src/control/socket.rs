@@ -58,10 +58,27 @@ pub(crate) fn remove(state: &Path) {
 pub(crate) async fn connect(state: &Path) -> io::Result<Option<UnixStream>> {
     let Ok(address) = SocketAddress::of(state) else { return Ok(None) };
     match UnixStream::connect(&address.path).await {
-        Ok(stream) => Ok(Some(stream)),
+        // A child that the daemon had just started can hold the socket of a dead daemon for a moment. Nothing accepts
+        // the connection, and it is reset when the child executes its program.
+        Ok(stream) => Ok(Some(stream).filter(|stream| !is_orphaned(stream))),
         Err(error) if is_no_listener(&error) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Whether the process that listens is gone. The kernel reports the process that made the listener.
+fn is_orphaned(stream: &UnixStream) -> bool {
+    let Ok(Some(number)) = stream.peer_cred().map(|peer| peer.pid()) else { return false };
+    let Some(pid) = rustix::process::Pid::from_raw(number) else { return false };
+    let is_gone = rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH);
+    is_gone || process_state(number) == Some('Z')
+}
+
+/// The state of a process as one letter. It follows the command's closing parenthesis, because the command may contain
+/// any character.
+pub(crate) fn process_state(pid: i32) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
 }
 
 /// Whether a daemon might listen there, for one system call.

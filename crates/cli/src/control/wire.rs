@@ -54,6 +54,9 @@ pub(super) struct ControlRequest {
     /// The arguments as typed, without the program's own name.
     pub(super) argv: Vec<OsText>,
     surroundings: RequestEnvironment,
+    /// A token that identifies the actor instead of the operating system's user.
+    #[serde(default)]
+    pub(super) token: Option<String>,
     /// The streams it prints to.
     #[serde(flatten)]
     pub(super) streams: StreamInfo,
@@ -97,6 +100,7 @@ impl ControlRequest {
             version: VERSION.to_owned(),
             argv: argv.map(|word| OsText::from(word.as_os_str())).collect(),
             surroundings,
+            token: None,
             streams: out.streams(),
         }
     }

@@ -5,7 +5,8 @@ use super::detach::DaemonLogFile;
 use crate::error::with_count;
 use crate::output::{CommandOutput, TextStyle, safe};
 use crate::progress::{ProgressDetail, gate_mark, gate_text};
-use crate::view::time::{now_ms, time_of_day, time_until, timestamp};
+use crate::verbs::gc::format_bytes;
+use crate::view::time::{date_and_time, now_ms, time_of_day, time_until};
 use loopwright::events::{EventKind, EventSink, LiveEvent};
 use loopwright_core::dispatch::{OccurrenceOutcome, OccurrenceReceipt, SchedulerNote};
 use loopwright_core::gate::GateResult;
@@ -65,8 +66,8 @@ impl DaemonLog {
     fn line(&self, look: Option<TextStyle>, word: &str, text: &str) {
         let now = now_ms();
         let at = match self.stamp {
-            TimestampStyle::DateAndTime => timestamp(now),
-            TimestampStyle::TimeOfDay => format!("{}Z", time_of_day(now)),
+            TimestampStyle::DateAndTime => date_and_time(now),
+            TimestampStyle::TimeOfDay => time_of_day(now),
         };
         let word = format!("{word:<9}");
         let word = look.map_or(word.clone(), |look| self.out.style(look, &word));
@@ -93,7 +94,7 @@ impl DaemonLog {
             receipts.iter().filter(|receipt| receipt.fate != OccurrenceOutcome::Started).collect();
         for receipt in skipped.iter().take(RECEIPTS_LOGGED_MAX) {
             let many = if receipt.count > 1 { format!(", {} times", receipt.count) } else { String::new() };
-            let due = format!("due {}Z{many}", time_of_day(receipt.due_ms));
+            let due = format!("due {}{many}", time_of_day(receipt.due_ms));
             let text = format!("{} {}: {} ({due})", receipt.key.name, receipt.fate.word(), receipt.reason);
             self.log("skip", &text);
         }
@@ -113,7 +114,7 @@ impl DaemonLog {
         }
         *next = due_ms;
         if let Some(at) = due_ms.filter(|at| *at > now + SOON_MS) {
-            self.log("next", &format!("{}, {}", timestamp(at), time_until(at, now)));
+            self.log("next", &format!("{}, {}", date_and_time(at), time_until(at, now)));
         }
     }
 
@@ -123,25 +124,25 @@ impl DaemonLog {
                 let gap = time_until(*now_ms, *expected_ms);
                 self.warn(&format!(
                     "the scheduler did not wake since {}: the machine was suspended, or its clock was set ({gap})",
-                    timestamp(*expected_ms)
+                    date_and_time(*expected_ms)
                 ));
             }
             SchedulerNote::ClockBehind { now_ms, seen_ms } => {
-                let (now, seen) = (timestamp(*now_ms), timestamp(*seen_ms));
+                let (now, seen) = (date_and_time(*now_ms), date_and_time(*seen_ms));
                 self.warn(&format!(
                     "the clock shows {now}, but the record is already at {seen}: nothing starts until it is right"
                 ));
             }
             SchedulerNote::ClockRight { .. } => self.log("clock", "the clock is right again"),
             SchedulerNote::RateLimited { key, until_ms } => {
-                self.log("waits", &format!("{}: its provider is limited until {}", key.name, timestamp(*until_ms)));
+                self.log("waits", &format!("{}: its provider is limited until {}", key.name, date_and_time(*until_ms)));
             }
             SchedulerNote::Stalled { key, round, since_ms } => {
                 let round = round.as_deref().unwrap_or("that is starting");
                 self.warn(&format!(
                     "{} round {round} has run since {} and exceeds its time limit",
                     key.name,
-                    timestamp(*since_ms)
+                    date_and_time(*since_ms)
                 ));
             }
         }
@@ -160,7 +161,7 @@ impl DaemonLog {
             }
             EventKind::Gate(gate) if self.telling >= ProgressDetail::Info => self.gate(event, gate),
             EventKind::ProviderWait { until_ms, why } if self.telling >= ProgressDetail::Info => {
-                self.log("waits", &format!("{} until {}: {why}", subject(event), timestamp(*until_ms)));
+                self.log("waits", &format!("{} until {}: {why}", subject(event), date_and_time(*until_ms)));
             }
             EventKind::AgentLine { role, line } if self.telling >= ProgressDetail::Debug => {
                 self.line(Some(TextStyle::Dim), role.word(), &format!("{} | {line}", subject(event)));
@@ -178,7 +179,7 @@ impl DaemonLog {
         match running {
             0 => self.log("ending", "no rounds are running"),
             _ => {
-                let then = format!("cancelled at {}Z; another signal ends them now", time_of_day(until_ms));
+                let then = format!("cancelled at {}; another signal ends them now", time_of_day(until_ms));
                 self.log("ending", &format!("{under_way}, {then}"));
             }
         }
@@ -190,7 +191,7 @@ impl DaemonLog {
         Some(match &event.kind {
             EventKind::LoadFailed { why } => format!("loops were not reloaded: {why}; the previous ones stay in use"),
             EventKind::NotStarted { why, again_ms } => {
-                let again = again_ms.map_or(String::new(), |at| format!("; next try at {}", timestamp(at)));
+                let again = again_ms.map_or(String::new(), |at| format!("; next try at {}", date_and_time(at)));
                 format!("{name} was not started: {why}{again}")
             }
             EventKind::Panicked { text } => {
@@ -198,7 +199,7 @@ impl DaemonLog {
                 format!("{name} round {round} failed because of a bug: {text}")
             }
             EventKind::WriteFailed { why, again_ms } => {
-                let again = timestamp(*again_ms);
+                let again = date_and_time(*again_ms);
                 format!("the record cannot be written: {why}; next try at {again}; nothing starts before then")
             }
             EventKind::ChainTooLong { follower, depth } => {
@@ -206,6 +207,7 @@ impl DaemonLog {
             }
             EventKind::Slow { what, for_ms, state } => format!("{what} has taken {for_ms} ms so far; {state}"),
             EventKind::SinkFailed { error } => format!("{}: {error}", subject(event)),
+            EventKind::Collected { stuck: Some(why), .. } => format!("the daily `gc` could not remove {why}"),
             EventKind::Warning(text) => text.clone(),
             _ => return None,
         })
@@ -229,7 +231,7 @@ impl EventSink for DaemonLog {
             EventKind::Started { occurrence } => self.log("start", &format!("{} ({occurrence})", subject(event))),
             EventKind::Ended { outcome: Some(outcome), .. } => self.log_round_end(event, *outcome),
             EventKind::Parked { why, again_ms } => {
-                self.log("parked", &format!("{} until {}: {why}", subject(event), timestamp(*again_ms)));
+                self.log("parked", &format!("{} until {}: {why}", subject(event), date_and_time(*again_ms)));
             }
             EventKind::Cancelling { why } => self.log("cancel", &format!("{}: {why}", subject(event))),
             EventKind::Expired { ended } => {
@@ -238,6 +240,10 @@ impl EventSink for DaemonLog {
                     Err(error) => format!("cannot be closed: {error}"),
                 };
                 self.log("expired", &format!("{}: {how}", subject(event)));
+            }
+            EventKind::Collected { removed, freed_bytes, .. } if *removed > 0 => {
+                let places = with_count(*removed, "place");
+                self.log("gc", &format!("freed {} in {places}", format_bytes(*freed_bytes)));
             }
             EventKind::Receipts(receipts) => self.receipts(receipts),
             EventKind::Asked { why } => {

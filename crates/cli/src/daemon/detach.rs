@@ -102,7 +102,9 @@ fn open_log(log: &Path) -> io::Result<File> {
     if std::fs::metadata(log).is_ok_and(|meta| meta.len() > BYTES_MAX) {
         std::fs::rename(log, log.with_extension("log.1"))?;
     }
-    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    // A pipe in the place of the log would wait for a reader forever.
+    let flags =
+        OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     Ok(rustix::fs::open(log, flags, Mode::RUSR | Mode::WUSR)?.into())
 }
 

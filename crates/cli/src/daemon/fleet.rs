@@ -6,6 +6,7 @@ use super::loop_catalogue::{LoopCatalogue, LoopEntryBuilder, LoopFileChange};
 use crate::context::{CheckedLoopFile, CommandContext, FleetRepo, FleetScan, RepoAbsence};
 use crate::error::CommandError;
 use loopwright::daemon::{FleetLoops, LoopFleet, PreparedStart, ReadyRound};
+use loopwright::gc::GcRetention;
 use loopwright::git::UserRepo;
 use loopwright::probe::ProbeResult;
 use loopwright::proc::CancelToken;
@@ -36,7 +37,7 @@ struct Inner {
     cx: CommandContext,
     /// Its store keeps the last good texts of loop files.
     engine: Engine,
-    teller: Arc<DaemonLog>,
+    daemon_log: Arc<DaemonLog>,
     known: Mutex<BTreeMap<Arc<str>, LoopCatalogue>>,
     /// Repositories that were found but not read yet.
     found: Mutex<Option<FleetScan>>,
@@ -56,7 +57,7 @@ const AS_BEFORE: &str = "; its loops stay as they were read last";
 
 impl DaemonFleet {
     /// The fleet of a context.
-    pub(crate) fn new(cx: &CommandContext, teller: &Arc<DaemonLog>, engine: &Engine) -> Result<Self, CommandError> {
+    pub(crate) fn new(cx: &CommandContext, daemon_log: &Arc<DaemonLog>, engine: &Engine) -> Result<Self, CommandError> {
         let (state, _) = cx.state_dir()?;
         // Versions before 0.2 kept the last good texts there; the store has them now, and a leftover folder does no
         // harm.
@@ -64,7 +65,7 @@ impl DaemonFleet {
         Ok(Self(Arc::new(Inner {
             cx: cx.duplicate().with_config_fallback(),
             engine: engine.clone(),
-            teller: Arc::clone(teller),
+            daemon_log: Arc::clone(daemon_log),
             known: Mutex::default(),
             found: Mutex::default(),
             troubles: Mutex::default(),
@@ -110,7 +111,7 @@ impl Inner {
     fn add_problem(&self, text: String) {
         let mut troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
         if !troubles.before.contains(&text) && !troubles.now.contains(&text) {
-            self.teller.warn(&text);
+            self.daemon_log.warn(&text);
         }
         troubles.now.insert(text);
     }
@@ -129,7 +130,7 @@ impl Inner {
             let stays = ids.contains(&**id) || places.contains(&catalogue.place);
             if !stays {
                 let place = catalogue.repo.work_tree.display();
-                self.teller
+                self.daemon_log
                     .warn(&format!("the repository {place} is gone or no longer configured: its loops do not start"));
             }
             stays
@@ -152,7 +153,7 @@ impl Inner {
         for part in rows.chunks(ROWS_MAX) {
             let changes = part.iter().cloned().map(StoreChange::LoopFile).collect();
             if let Err(error) = self.engine.write_rows(changes).await {
-                self.teller.warn(&format!("save the last good loop files: {error}"));
+                self.daemon_log.warn(&format!("save the last good loop files: {error}"));
                 return;
             }
         }
@@ -166,11 +167,15 @@ impl Inner {
         mut stored: BTreeMap<String, Vec<LoopFileRow>>,
     ) -> Result<FleetLoops, CommandError> {
         let mut known = self.lock_catalogues();
+        let mut budgets = BTreeMap::new();
         self.remove_missing_repos(&mut known, &looked);
         for FleetRepo { repo, place: at, only } in looked.repos {
             let ground = self.entry_builder(&repo);
             for problem in self.cx.config_problems() {
                 self.add_problem(format!("{problem}; its last good form stays in use"));
+            }
+            if let Ok(effective) = self.cx.config(Some(&repo.work_tree)) {
+                budgets.insert(Arc::clone(&ground.repo), effective.config().budget);
             }
             let texts = stored.remove(&repo.id).unwrap_or_default();
             let new = || LoopCatalogue::new(repo.clone(), texts);
@@ -183,7 +188,7 @@ impl Inner {
         }
         let mut troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
         troubles.before = std::mem::take(&mut troubles.now);
-        Ok(loops(&known))
+        Ok(FleetLoops { budgets, ..loops(&known) })
     }
 
     /// Ignores a configuration that is broken at the moment; the rounds themselves will report it.
@@ -198,9 +203,12 @@ impl Inner {
         match change {
             LoopFileChange::Broken { problem, has_good } => {
                 let used = if *has_good { "its last good form stays in use" } else { "it is left out" };
-                self.teller.warn(&format!("{problem}; {used}"));
+                self.daemon_log.warn(&format!("{problem}; {used}"));
             }
-            LoopFileChange::Fixed(file) => self.teller.log("fixed", &format!("{file} can be used again")),
+            LoopFileChange::Renamed { from, to } => self.daemon_log.warn(&format!(
+                "the loop `{from}` is gone, and `{to}` has the same text: stop the daemon, and `loopwright rename {from} {to}` keeps its history"
+            )),
+            LoopFileChange::Fixed(file) => self.daemon_log.log("fixed", &format!("{file} can be used again")),
         }
     }
 
@@ -276,7 +284,7 @@ fn loops(known: &BTreeMap<Arc<str>, LoopCatalogue>) -> FleetLoops {
     let entries = known.values().flat_map(LoopCatalogue::entries).collect();
     let after = known.values().flat_map(LoopCatalogue::followed_loops);
     let after = after.map(|(entry, name)| (entry.key.clone(), name.into())).collect();
-    FleetLoops { entries, after, limits: None }
+    FleetLoops { entries, after, ..FleetLoops::default() }
 }
 
 impl LoopFleet for DaemonFleet {
@@ -304,6 +312,12 @@ impl LoopFleet for DaemonFleet {
         key: &'a LoopKey,
     ) -> BoxFuture<'a, Result<PreparedStart, EngineError>> {
         Box::pin(self.0.prepare(engine, key))
+    }
+
+    /// Without a configuration that can be read nothing is removed.
+    fn retention(&self, now_ms: i64) -> Option<GcRetention> {
+        let config = self.0.cx.config(None).ok()?;
+        Some(GcRetention::from_days(now_ms, config.retention_days(), config.log_retention_days()))
     }
 }
 

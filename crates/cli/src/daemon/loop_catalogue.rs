@@ -2,7 +2,7 @@
 //! last good form, so that a file that breaks during editing stops nothing. The store has the last good text of each
 //! file.
 
-use crate::context::{LOOPS_FOLDER, LoopFolder, in_parallel, read_bytes};
+use crate::context::{LOOPS_FOLDER, LoopFolder, in_parallel, read_repo_file};
 use crate::error::CommandError;
 use loopwright::git::UserRepo;
 use loopwright::store::LoopFileRow;
@@ -53,6 +53,8 @@ struct GoodLoop {
     after: Box<[Box<str>]>,
     /// The loop itself, if it has triggers besides time; most loops have none.
     watched: Option<Box<LoopSpec>>,
+    /// The hash of its text without the line of its name.
+    shape: u64,
 }
 
 /// A file whose bytes changed.
@@ -69,6 +71,8 @@ pub(super) enum LoopFileChange {
     Broken { problem: String, has_good: bool },
     /// A file that was unusable is usable again.
     Fixed(String),
+    /// A loop is gone, and another one with the same text is new.
+    Renamed { from: String, to: String },
 }
 
 /// The facts of a repository and its machine that turn a loop file into the dispatcher's entry.
@@ -106,14 +110,40 @@ impl LoopCatalogue {
     /// Reads the folder, and parses the files that changed.
     pub(super) fn read(&mut self, ground: &LoopEntryBuilder) -> Result<Vec<LoopFileChange>, CommandError> {
         let folder = LoopFolder::open(&self.repo.work_tree)?;
+        let mut before = self.shapes();
         self.list(&folder);
         let all: Vec<_> = self.files.iter().enumerate().collect();
         let fresh = in_parallel(&all, |(at, known)| fresh(*at, known, &folder, ground));
         let mut changes: Vec<LoopFileChange> =
             fresh.into_iter().filter_map(|fresh| self.apply(fresh, ground)).collect();
-        self.gone.extend(std::mem::take(&mut self.stored).into_keys());
+        let stored = std::mem::take(&mut self.stored);
+        let past = stored.iter().filter_map(|(file, text)| good_loop(&shown(file), text.as_bytes(), ground).ok());
+        before.extend(past.map(|good| (good.name().to_owned(), good.shape)));
+        self.gone.extend(stored.into_keys());
+        changes.extend(self.renamed(before));
         changes.extend(self.assign_names());
         Ok(changes)
+    }
+
+    /// The loops by name, each with the hash of its text without the name.
+    fn shapes(&self) -> BTreeMap<String, u64> {
+        let good = self.files.iter().filter_map(|known| known.good.as_ref());
+        good.map(|good| (good.name().to_owned(), good.shape)).collect()
+    }
+
+    /// The loops that are gone, each with the new one that has the same text.
+    fn renamed(&self, before: BTreeMap<String, u64>) -> Vec<LoopFileChange> {
+        let now = self.shapes();
+        let mut gone = before.iter().filter(|(name, _)| !now.contains_key(*name)).peekable();
+        if gone.peek().is_none() {
+            return Vec::new();
+        }
+        let new: BTreeMap<u64, &String> =
+            now.iter().filter(|(name, _)| !before.contains_key(*name)).map(|(name, shape)| (*shape, name)).collect();
+        let change = |(from, shape): (&String, &u64)| {
+            new.get(shape).map(|to| LoopFileChange::Renamed { from: from.clone(), to: (*to).clone() })
+        };
+        gone.filter_map(change).collect()
     }
 
     /// Removes files that are gone, and adds new ones.
@@ -224,7 +254,7 @@ impl LoopCatalogue {
         let is_it = |known: &&KnownFile| self.usable_loop(known).is_some_and(|good| good.name() == name);
         let known = self.files.iter().find(is_it).ok_or_else(|| format!("no loop is called `{name}`"))?;
         let shown = shown(&known.file);
-        let bytes = read_bytes(&self.repo.work_tree.join(&shown)).ok();
+        let bytes = read_repo_file(&self.repo.work_tree, &shown).ok();
         let spec = bytes.and_then(|bytes| read_loop_file(&shown, &bytes).ok()).filter(|spec| spec.name == name);
         Ok((shown, spec.ok_or_else(|| known.file.to_string())))
     }
@@ -277,7 +307,15 @@ fn good_loop(shown: &str, bytes: &[u8], ground: &LoopEntryBuilder) -> Result<Goo
     let entry = ground.entry(&spec).map_err(|problem| format!("{shown}: {problem}"))?;
     let after = spec.on.after.iter().map(|name| name.as_str().into()).collect();
     let watched = has_external_trigger(&spec.on).then(|| Box::new(LoopSpec::clone(&spec)));
-    Ok(GoodLoop { entry, after, watched })
+    Ok(GoodLoop { entry, after, watched, shape: shape(bytes) })
+}
+
+/// The hash of a loop file's text without the line of its name.
+fn shape(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let is_name = |line: &&[u8]| line.trim_ascii_start().starts_with(b"name:");
+    bytes.split(|byte| *byte == b'\n').filter(|line| !is_name(line)).for_each(|line| hasher.write(line));
+    hasher.finish()
 }
 
 fn first(shown: &str, problems: &loopwright_core::spec::SpecProblems) -> String {

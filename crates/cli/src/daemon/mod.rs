@@ -6,26 +6,35 @@ pub(crate) mod detach;
 mod fleet;
 mod input_watcher;
 mod loop_catalogue;
+mod notifier;
 mod service_notifier;
+mod standby;
+mod telemetry_exporter;
 mod webhooks;
 
 pub(crate) use daemon_log::{DaemonLog, TimestampStyle};
 pub(crate) use fleet::DaemonFleet;
 
 use crate::context::CommandContext;
-use crate::control::{ControlServer, DaemonConnection, DaemonResources, socket};
+use crate::control::{ControlServer, DaemonConnection, DaemonResources, is_frozen, socket};
 use crate::error::{CommandError, CommandErrorKind, CommandExit, VerbResult, with_count};
 use crate::panic;
 use crate::signals::SignalListener;
+use crate::upkeep::keep_up_loops;
+use crate::web::{BoundWebServer, WebServer};
 use input_watcher::{DaemonSignalSink, FolderNews, WatchedTrees};
 use loopwright::daemon::{Daemon, DaemonEnd as DaemonEnded, DaemonJoin};
+use loopwright::proc::CancelToken;
 use loopwright::{Engine, triggers};
+use notifier::DaemonNotifier;
 use serde_json::json;
 use service_notifier::ServiceNotifier;
+use standby::StandbyEnd;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use telemetry_exporter::TelemetryExporter;
 use tokio::signal::unix::SignalKind;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -61,7 +70,7 @@ pub(crate) async fn run(
     // Agents may run beside this process from here on, and it knows keys: make its memory unreadable to them.
     // If that fails, it stays as it was.
     let _ = loopwright::proc::make_undumpable();
-    let mut house = RunningDaemon::open(cx, terminal, listen).await?;
+    let Some(mut house) = RunningDaemon::open(cx, terminal, listen).await? else { return Ok(CommandExit::DONE) };
     house.ready(cx, terminal).await?;
     let broke = house.run_until_stopped(cx).await;
     house.close(broke, grace).await
@@ -71,8 +80,11 @@ pub(crate) async fn run(
 /// and adds a hint.
 pub(crate) async fn open_as_owner(cx: &CommandContext) -> Result<Engine, CommandError> {
     let engine = Engine::open(cx.settings(None)?).await?;
-    let leased = engine.lease_dispatcher().await;
-    match leased.map(|()| engine).map_err(CommandError::from) {
+    lease_dispatcher(cx, &engine).await.map(|()| engine)
+}
+
+async fn lease_dispatcher(cx: &CommandContext, engine: &Engine) -> Result<(), CommandError> {
+    match engine.lease_dispatcher().await.map_err(CommandError::from) {
         Err(error)
             if error.kind == CommandErrorKind::Held
                 && DaemonConnection::connect(&cx.state_dir()?.0).await?.is_some() =>
@@ -80,7 +92,18 @@ pub(crate) async fn open_as_owner(cx: &CommandContext) -> Result<Engine, Command
             let hints = vec!["a daemon runs: see `loopwright status`, or stop it with `loopwright stop`".to_owned()];
             Err(CommandError { hints, ..error })
         }
-        opened => opened,
+        leased => leased,
+    }
+}
+
+/// The error for a control socket that cannot be opened; a frozen daemon that holds it is named.
+async fn unbound(state: &Path, error: &std::io::Error) -> CommandError {
+    let failed = CommandError::failed(format!("open the control socket: {error}"));
+    let other = DaemonConnection::connect(state).await.ok().flatten().and_then(|other| other.pid);
+    match other.filter(|pid| is_frozen(*pid)) {
+        Some(pid) => failed
+            .hint(format!("process {pid} is frozen: `kill -CONT {pid}` lets it continue, `kill -KILL {pid}` ends it")),
+        None => failed,
     }
 }
 
@@ -97,38 +120,83 @@ struct RunningDaemon {
     news: Arc<FolderNews>,
     triggers: triggers::TriggerWatch,
     webhooks: DaemonWebhooks,
-    /// Follows the changes that were sent.
-    follower: JoinHandle<()>,
-    /// The signals that ask it to end; one listener for its whole life, so that no second signal is lost between two
+    /// The HTTP server, if it is not off.
+    web: Option<WebServer>,
+    /// Sends notifications and telemetry.
+    reporters: DaemonReporters,
+    /// The upkeep of the loops besides their cadences, and its stop.
+    upkeep: (JoinHandle<()>, CancelToken),
+    signals: DaemonSignals,
+}
+
+/// The signals that the daemon catches from its start on.
+struct DaemonSignals {
+    /// Those that ask it to end; one listener for its whole life, so that no second signal is lost between two
     /// listeners.
-    stop_signals: SignalListener,
-    /// The signal that asks it to reload; caught from the start, because its default action ends the process.
+    stop: SignalListener,
+    /// The one that asks it to reload; its default action ends the process.
     hangup: SignalListener,
 }
 
 impl RunningDaemon {
+    /// A start that fails releases the lease that it took. Returns nothing if it was asked to end while it stood by.
     async fn open(
         cx: &CommandContext,
         terminal: DaemonLaunch,
         listen: Option<SocketAddr>,
+    ) -> Result<Option<Self>, CommandError> {
+        let mut signals = DaemonSignals {
+            stop: SignalListener::for_kinds([SignalKind::interrupt(), SignalKind::terminate()]),
+            hangup: SignalListener::for_kinds([SignalKind::hangup()]),
+        };
+        let engine = Engine::open(cx.settings(None)?).await?;
+        let mut leased = lease_dispatcher(cx, &engine).await.map(|()| StandbyEnd::Leading);
+        if let Err(held) = &leased
+            && held.kind == CommandErrorKind::Held
+            && engine.store().is_leased()
+            && terminal == DaemonLaunch::Foreground
+        {
+            let log = DaemonLog::new(&cx.out, TimestampStyle::TimeOfDay, cx.progress_detail()?);
+            let notify = ServiceNotifier::new(cx.env.notify.clone());
+            leased = standby::stand_by(&engine, &held.text, (&log, &notify), &mut signals.stop).await;
+        }
+        let opened = match leased {
+            Ok(StandbyEnd::Leading) => {
+                Box::pin(Self::open_on(cx, engine.clone(), terminal, listen, signals)).await.map(Some)
+            }
+            Ok(StandbyEnd::Stopped) => Ok(None),
+            Err(error) => Err(error),
+        };
+        if !matches!(opened, Ok(Some(_))) {
+            // The error that is reported is the one that ended the start.
+            let _ = engine.close().await;
+        }
+        opened
+    }
+
+    async fn open_on(
+        cx: &CommandContext,
+        engine: Engine,
+        terminal: DaemonLaunch,
+        listen: Option<SocketAddr>,
+        signals: DaemonSignals,
     ) -> Result<Self, CommandError> {
-        let stop_signals = SignalListener::for_kinds([SignalKind::interrupt(), SignalKind::terminate()]);
-        let hangup = SignalListener::for_kinds([SignalKind::hangup()]);
         let (state, _) = cx.state_dir()?;
-        let engine = open_as_owner(cx).await?;
-        let failed = |what: &str, error| CommandError::failed(format!("{what}: {error}"));
         // Bound at once, so that commands wait instead of finding no daemon; served once everything is ready.
-        let listener = socket::bind(&state).await.map_err(|error| failed("open the control socket", error))?;
+        let listener = match socket::bind(&state).await {
+            Ok(listener) => listener,
+            Err(error) => return Err(unbound(&state, &error).await),
+        };
         let stamp =
             if terminal == DaemonLaunch::Detached { TimestampStyle::DateAndTime } else { TimestampStyle::TimeOfDay };
         let log = Arc::new(DaemonLog::new(&cx.out, stamp, cx.progress_detail()?));
         // If the address is unavailable, this fails before anything was started.
         let mut webhooks = DaemonWebhooks::bind(cx, listen).await?;
+        let web = WebServer::bind(cx).await?;
         let fleet = DaemonFleet::new(cx, &log, &engine)?;
         let (news, mut trees) = (Arc::new(FolderNews::default()), WatchedTrees::default());
         let (own, clock) = (engine.clone(), Arc::clone(&engine.settings().clock));
-        let sink = DaemonSignalSink { engine: own, daemon: OnceLock::new(), news: Arc::clone(&news) };
-        let hearing = Arc::new(sink);
+        let hearing = Arc::new(DaemonSignalSink { engine: own, daemon: OnceLock::new(), news: Arc::clone(&news) });
         let ears: Arc<dyn triggers::Signals> = Arc::clone(&hearing) as _;
         let triggers =
             triggers::TriggerWatch::start(engine.git().clone(), &state, Arc::clone(&clock), Arc::clone(&ears));
@@ -139,12 +207,12 @@ impl RunningDaemon {
         // It is set once, and no trigger is watched yet.
         let _ = hearing.daemon.set(daemon.clone());
         webhooks.serve(&clock, &ears);
-        let store = engine.settings().store.clone();
-        let (env, place) = (cx.env.clone(), state.clone());
-        let shared = DaemonResources { engine: engine.clone(), daemon: daemon.clone(), env, state: place, store };
+        let shared = shared_resources(cx, &engine, &daemon, &state, web.as_ref());
         let control = ControlServer::new(Arc::new(shared));
+        let web = web.map(|web| web.serve(cx.duplicate(), Arc::clone(&control), engine.clone()));
         tokio::spawn(Arc::clone(&control).serve(listener));
-        let follower = tokio::spawn(follow_works(cx.duplicate(), engine.clone(), Arc::clone(&log)));
+        let reporters = DaemonReporters::start(cx, &engine, &log)?;
+        let upkeep = start_upkeep(cx, &engine, &log);
         let notify = ServiceNotifier::new(cx.env.notify.clone());
         let ending = tokio::spawn(DaemonJoin::wait(ending));
         Ok(Self {
@@ -160,9 +228,10 @@ impl RunningDaemon {
             news,
             triggers,
             webhooks,
-            follower,
-            stop_signals,
-            hangup,
+            web,
+            reporters,
+            upkeep,
+            signals,
         })
     }
 
@@ -179,6 +248,9 @@ impl RunningDaemon {
             self.log.warn(&format!("everything is stopped by {}: {}; loopwright thaw", frozen.by, frozen.why));
         }
         self.webhooks.log_address(&self.log);
+        if let Some(web) = &self.web {
+            self.log.log("web", &format!("{}/; to open it: loopwright web", web.origin()));
+        }
         self.notify.ready(&loops);
         if terminal == DaemonLaunch::Detached {
             self.log.redirect_to_file(detach::DaemonLogFile::redirect_stdout(&self.state));
@@ -207,10 +279,10 @@ impl RunningDaemon {
         let had_terminal = cx.out.is_terminal();
         loop {
             let again = tokio::select! {
-                () = self.stop_signals.next() => return None,
+                () = self.signals.stop.next() => return None,
                 ended = &mut self.ending => return Some(why(ended)),
                 // A daemon whose terminal closed has no reader any more and ends; any other one reloads its files.
-                () = self.hangup.next() => match had_terminal && !cx.out.is_terminal() {
+                () = self.signals.hangup.next() => match had_terminal && !cx.out.is_terminal() {
                     true => return None,
                     false => true,
                 },
@@ -235,13 +307,18 @@ impl RunningDaemon {
     /// Lets rounds end, answers waiting commands, and releases the store.
     async fn close(mut self, broke: Option<String>, grace: Duration) -> VerbResult {
         self.notify.stopping();
-        self.follower.abort();
+        self.upkeep.1.cancel();
         self.control.stop_accepting();
         let ended = match broke {
             Some(why) => Err(CommandError::failed(why)),
             None => self.drain(grace).await,
         };
         self.control.cancel_all();
+        self.reporters.notifier.stop().await;
+        // A round that the upkeep started ends when it is cancelled.
+        if tokio::time::timeout(COMMANDS_GRACE, &mut self.upkeep.0).await.is_err() {
+            self.upkeep.0.abort();
+        }
         // Commands that are still running then have no reader any more.
         let _ = tokio::time::timeout(COMMANDS_GRACE, self.control.wait_until_idle()).await;
         socket::remove(&self.state);
@@ -259,7 +336,7 @@ impl RunningDaemon {
                     Ok(DaemonEnded::Drained) => Ok(CommandExit::DONE),
                     ended => Err(CommandError::failed(why(ended))),
                 },
-                () = self.stop_signals.next() => match interrupted {
+                () = self.signals.stop.next() => match interrupted {
                     Some(since) if since.elapsed() < SIGNAL_MERGE_WINDOW => {}
                     Some(_) => {
                         socket::remove(&self.state);
@@ -277,19 +354,59 @@ impl RunningDaemon {
     }
 }
 
-/// How often the daemon looks at the changes that were sent.
-const FOLLOW_EVERY_MS: i64 = 3_600_000;
+/// The parts of the daemon that report rounds to other systems.
+struct DaemonReporters {
+    /// Sends the notifications of the user's routes.
+    notifier: DaemonNotifier,
+    /// Sends traces and metrics, if a collector is configured.
+    _telemetry: Option<TelemetryExporter>,
+}
 
-/// Looks at the changes that were sent, now and then every hour. A forge that cannot be read changes nothing.
-async fn follow_works(cx: CommandContext, engine: Engine, log: Arc<DaemonLog>) {
+impl DaemonReporters {
+    fn start(cx: &CommandContext, engine: &Engine, log: &Arc<DaemonLog>) -> Result<Self, CommandError> {
+        let telemetry = TelemetryExporter::start(cx, engine, log)?;
+        Ok(Self { notifier: DaemonNotifier::start(cx.duplicate(), engine, log)?, _telemetry: telemetry })
+    }
+}
+
+/// The resources that commands of other processes and of the HTTP server use.
+fn shared_resources(
+    cx: &CommandContext,
+    engine: &Engine,
+    daemon: &Daemon,
+    state: &Path,
+    web: Option<&BoundWebServer>,
+) -> DaemonResources {
+    DaemonResources {
+        engine: engine.clone(),
+        daemon: daemon.clone(),
+        env: cx.env.clone(),
+        state: state.to_owned(),
+        store: engine.settings().store.clone(),
+        clients: cx.clients(),
+        web: web.map(BoundWebServer::links),
+    }
+}
+
+/// How often the upkeep of the loops runs.
+const UPKEEP_EVERY_MS: i64 = 3_600_000;
+
+fn start_upkeep(cx: &CommandContext, engine: &Engine, log: &Arc<DaemonLog>) -> (JoinHandle<()>, CancelToken) {
+    let stop = CancelToken::new();
+    (tokio::spawn(upkeep(cx.duplicate(), engine.clone(), Arc::clone(log), stop.clone())), stop)
+}
+
+/// Runs the upkeep now and then every hour, until it is cancelled.
+async fn upkeep(cx: CommandContext, engine: Engine, log: Arc<DaemonLog>, cancel: CancelToken) {
     let clock = Arc::clone(&engine.settings().clock);
-    loop {
-        match engine.follow_works(&cx).await {
-            Ok(0) => {}
-            Ok(found) => log.log("followed", &format!("the fate of {} changed", with_count(found, "sent change"))),
-            Err(error) => log.warn(&format!("sent changes were not followed: {error}")),
+    while !cancel.is_cancelled() {
+        let report = keep_up_loops(&cx, &engine, &cancel).await;
+        report.done.iter().for_each(|line| log.log("upkeep", line));
+        report.problems.iter().for_each(|line| log.warn(line));
+        tokio::select! {
+            () = clock.until(clock.now_ms().saturating_add(UPKEEP_EVERY_MS)) => {}
+            () = cancel.cancelled() => {}
         }
-        clock.until(clock.now_ms().saturating_add(FOLLOW_EVERY_MS)).await;
     }
 }
 

@@ -46,12 +46,12 @@ impl DaemonWebhooks {
     }
 
     /// Logs the address of the listener.
-    pub(super) fn log_address(&self, teller: &DaemonLog) {
+    pub(super) fn log_address(&self, daemon_log: &DaemonLog) {
         let Some(running) = &self.running else { return };
         let address = running.address();
-        teller.log("webhooks", &format!("listening at http://{address}/hooks/"));
+        daemon_log.log("webhooks", &format!("listening at http://{address}/hooks/"));
         if let Some(text) = exposure_warning(address) {
-            teller.warn(&text);
+            daemon_log.warn(&text);
         }
     }
 
@@ -64,7 +64,7 @@ impl DaemonWebhooks {
 
     /// Reports once each event that loops wait for and that never arrives, because its source has no secret here or no
     /// listener runs.
-    pub(super) fn warn_about_unreceived_events(&mut self, watched: &[WatchedRepo], teller: &DaemonLog) {
+    pub(super) fn warn_about_unreceived_events(&mut self, watched: &[WatchedRepo], daemon_log: &DaemonLog) {
         let taken: Vec<String> = self
             .running
             .as_ref()
@@ -74,7 +74,7 @@ impl DaemonWebhooks {
             for event in one.on.webhook.iter().filter(|event| !taken.iter().any(|source| is_sent_by(source, event))) {
                 let text = format!("{} waits for {event}, but no webhook delivers that: {SET_UP}", one.name);
                 if self.warned_events.insert(text.clone()) {
-                    teller.warn(&text);
+                    daemon_log.warn(&text);
                 }
             }
         }
@@ -82,7 +82,7 @@ impl DaemonWebhooks {
 
     /// Applies the secrets and people as configured now. Unusable ones leave the previous ones in use; each problem is
     /// reported once.
-    pub(super) fn reload_config(&mut self, cx: &CommandContext, teller: &DaemonLog) {
+    pub(super) fn reload_config(&mut self, cx: &CommandContext, daemon_log: &DaemonLog) {
         let trouble = match (webhook_options(cx, self.listen), &self.running) {
             (Ok(Some(options)), None) => Some(format!("nothing listens at {}: {RESTART}", options.listen)),
             (Ok(Some(options)), Some(running)) => {
@@ -106,7 +106,7 @@ impl DaemonWebhooks {
             (Ok(None) | Err(_), None) => None,
         };
         if let Some(text) = trouble.as_ref().filter(|text| self.last_warning.as_ref() != Some(text)) {
-            teller.warn(text);
+            daemon_log.warn(text);
         }
         self.last_warning = trouble;
     }

@@ -2,6 +2,8 @@
 //! that shows it, and three loops. An honest change is verified, approved and sent to the local forge; a cheating one is
 //! rejected; a report is written. It needs only git and sh, no key and no network, and touches no data of the user.
 
+mod goal;
+
 use crate::context::CommandContext;
 use crate::error::{CommandError, CommandExit, VerbResult, error_chain};
 use crate::output::{TextStyle, safe};
@@ -14,6 +16,7 @@ use loopwright::proc::{CancelToken, ProcessRunner, RunEnd, SpawnRequest, TreeCoo
 use loopwright::round::RunRequest;
 use loopwright::seam::Seam;
 use loopwright::{Engine, boundary};
+use loopwright_core::BoxFuture;
 use loopwright_core::level::LoopLevel;
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::report::RoundReport;
@@ -26,8 +29,32 @@ use std::sync::Arc;
 /// The person who approves in the demo, as recorded.
 const ACTOR: &str = "demo";
 
-pub(crate) async fn run(cx: &CommandContext) -> VerbResult {
-    let shop = DemoRepo::build().await?;
+/// The arguments of `demo`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DemoArgs {
+    /// The story: `shop` (three small loops) or `goal` (two goal loops)
+    #[arg(value_enum, default_value = "shop")]
+    story: DemoStory,
+}
+
+/// A story of the demo.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum DemoStory {
+    /// A change that ships, a cheat that is caught, a report
+    Shop,
+    /// A goal that is reached through plan, proof, attack and checks, and one that reaches a plateau
+    Goal,
+}
+
+pub(crate) fn run<'c>(args: DemoArgs, cx: &'c CommandContext) -> BoxFuture<'c, VerbResult> {
+    match args.story {
+        DemoStory::Shop => Box::pin(run_shop(cx)),
+        DemoStory::Goal => Box::pin(goal::run(cx)),
+    }
+}
+
+async fn run_shop(cx: &CommandContext) -> VerbResult {
+    let shop = DemoRepo::build(&FILES, "A shop with a bug").await?;
     let cx = cx.with_repo_and_state(&shop.repo, &shop.state);
     let (reports, story) = run_loops(&cx, &shop).await?;
     let is_as_expected = reports.iter().map(|report| report.outcome).eq(story.outcomes().iter().copied().map(Some));
@@ -198,16 +225,16 @@ struct DemoRepo {
 
 impl DemoRepo {
     /// Creates the folder, the repository and its one commit.
-    async fn build() -> Result<Self, CommandError> {
+    async fn build(files: &[(&str, &str)], message: &str) -> Result<Self, CommandError> {
         let folder = new_folder()?;
         let shop = Self { repo: folder.join("shop"), state: folder.join("state"), folder };
-        for (name, text) in FILES {
+        for (name, text) in files {
             write(&shop.repo.join(name), text)?;
         }
         let who = ["-c", "user.name=demo", "-c", "user.email=demo@localhost"];
         shop.git(&["init", "--quiet", "--initial-branch=main"]).await?;
         shop.git(&["add", "--all"]).await?;
-        shop.git(&[&who[..], &["commit", "--quiet", "--message", "A shop with a bug"]].concat()).await?;
+        shop.git(&[&who[..], &["commit", "--quiet", "--message", message]].concat()).await?;
         Ok(shop)
     }
 

@@ -3,7 +3,7 @@
 use super::gc::format_bytes;
 use super::{CommandContext, CommandError, VerbResult, safe};
 use crate::error::with_count;
-use crate::view::time::{now_ms, timestamp};
+use crate::view::time::{date_and_time, now_ms, timestamp};
 use loopwright::backup::{self, BackupError, BackupSummary};
 use serde_json::json;
 use std::path::PathBuf;
@@ -45,11 +45,15 @@ pub(crate) async fn restore(args: RestoreArgs, cx: &CommandContext) -> VerbResul
         return Err(CommandError::invalid(text).hint(hint));
     }
     let occupied = "move the existing state away first, or name another state with `--state DIR`";
-    let restored = backup::restore(&args.folder, &state).await.map_err(|error| backup_error(error, occupied))?;
+    let restored =
+        backup::restore(&args.folder, &state, now_ms()).await.map_err(|error| backup_error(error, occupied))?;
     answer(cx, "restored", &restored, || {
         let place = safe(&restored.folder.display().to_string());
-        let done = format!("restored to {place}: {}, as of {}", summary(&restored), timestamp(restored.at_ms));
-        format!("{done}\nsee it: loopwright status; start loops again: loopwright up")
+        let done = format!("restored to {place}: {}, as of {}", summary(&restored), date_and_time(restored.at_ms));
+        format!(
+            "{done}\nrounds after that moment are not in it: work that one of them has sent waits for you instead of being \
+             sent again\nsee it: loopwright status; start loops again: loopwright up"
+        )
     })
 }
 

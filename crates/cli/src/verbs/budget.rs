@@ -3,19 +3,27 @@
 
 use super::{CommandContext, CommandError, CommandErrorKind, VerbResult, safe};
 use crate::signals::CurrentRound;
-use crate::view::budget::{BudgetQuery, BudgetView};
+use crate::view::budget::{BudgetQuery, BudgetView, BudgetsListed};
 use crate::view::find;
+use crate::view::list_page::ListWindow;
 use crate::view::time::{now_ms, timestamp};
 use loopwright::raise::BudgetRaise;
 use loopwright::store::{RaiseRow, RoundRow, RoundsFilter, RoundsQuery, Store};
 use loopwright_core::budget::Reservation;
+use loopwright_core::cadence::DayZone;
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::round::RoundPhase;
 use loopwright_core::units::{Usd, parse_tokens};
 use serde_json::json;
 
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct BudgetArgs {
+    /// Show only the budgets that all loops of the repository or of this machine share
+    #[arg(long)]
+    shared: bool,
+    #[command(flatten)]
+    window: ListWindow,
     #[command(subcommand)]
     action: Option<BudgetCommand>,
 }
@@ -44,7 +52,7 @@ struct BudgetRaiseArgs {
     /// Tokens to add, such as `200k`
     #[arg(long, value_name = "N", value_parser = tokens)]
     tokens: Option<u64>,
-    /// Raise it for the rest of today (UTC); the default
+    /// Raise it for the rest of today in the loop's zone; the default
     #[arg(long, conflicts_with = "round")]
     today: bool,
     /// Raise it for this suspended round only
@@ -63,18 +71,20 @@ fn tokens(text: &str) -> Result<u64, String> {
 }
 
 pub(crate) async fn run(args: BudgetArgs, cx: &CommandContext) -> VerbResult {
-    match args.action {
-        None => show(cx).await,
-        Some(BudgetCommand::Raise(args)) => raise(args, cx).await,
+    match args {
+        BudgetArgs { action: Some(BudgetCommand::Raise(args)), .. } => raise(args, cx).await,
+        args => show(&args, cx).await,
     }
 }
 
-async fn show(cx: &CommandContext) -> VerbResult {
+async fn show(args: &BudgetArgs, cx: &CommandContext) -> VerbResult {
     let (here, store) = super::status::here_and_store(cx).await?;
     let shared = cx.config(here.as_ref().map(|here| here.repo.work_tree.as_path()))?.config().budget;
-    let looked = BudgetQuery { store: store.as_deref(), here: here.as_ref(), shared, now: now_ms() };
+    let scopes = if args.shared { BudgetsListed::Shared } else { BudgetsListed::All };
+    let (here, window, now) = (here.as_ref(), args.window, now_ms());
+    let looked = BudgetQuery { store: store.as_deref(), here, shared, scopes, window, now };
     let budget = BudgetView::read(&looked).await?;
-    Ok(cx.out.answer(&budget, || budget.render(cx.out.width())))
+    Ok(cx.out.answer(&budget, || budget.render(&cx.out)))
 }
 
 async fn raise(args: BudgetRaiseArgs, cx: &CommandContext) -> VerbResult {
@@ -87,7 +97,9 @@ async fn raise(args: BudgetRaiseArgs, cx: &CommandContext) -> VerbResult {
     let cancel = cx.cancel(&CurrentRound::default());
     let engine = cx.open_engine(Some(&repo), &cancel).await?;
     let by = Reservation { usd: args.usd.unwrap_or_default(), tokens: args.tokens.unwrap_or(0) };
-    let raise = BudgetRaise { repo: repo.id.clone(), loop_name: args.name, round, by, actor: cx.actor_name() };
+    let own = cx.loops(&repo)?.find(&args.name).ok().and_then(|file| file.spec.on.timezone.clone());
+    let zone = own.and_then(|name| DayZone::find(&name));
+    let raise = BudgetRaise { repo: repo.id.clone(), loop_name: args.name, round, zone, by, actor: cx.actor_name() };
     let row = loopwright::raise::record_raise(&engine, raise).await?;
     let waiting = resumable_rounds(engine.store().as_ref(), &row).await?;
     engine.close().await?;

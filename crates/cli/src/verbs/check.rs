@@ -1,5 +1,6 @@
 //! `check [LOOP]`: all problems that can be found before a round, at once.
 
+use super::programs::{GateProgramLine, gate_programs};
 use super::{CommandContext, CommandExit, VerbResult, safe};
 use crate::context::{
     CheckedLoopFile, FileProblem, LOOPS_FOLDER, LoopPreflight, PreflightCache, RepoLoops, error_from_problems, prompts,
@@ -35,6 +36,8 @@ struct Line {
     ok: bool,
     level: &'static str,
     notes: Vec<String>,
+    /// The program that each gate runs, with its version; empty in a check of all loops, which starts no program.
+    programs: Vec<GateProgramLine>,
 }
 
 pub(crate) async fn run(args: CheckArgs, cx: &CommandContext) -> VerbResult {
@@ -49,13 +52,15 @@ pub(crate) async fn run(args: CheckArgs, cx: &CommandContext) -> VerbResult {
     problems.extend(cx.try_config(Some(&repo.work_tree)).err().unwrap_or_default());
     problems.extend(prompts::check_prompts(&repo.work_tree));
     let host = cx.probe_host().await;
-    let (mut lines, mut cache) = (Vec::new(), PreflightCache::default());
+    let (mut lines, mut cache) = (Vec::new(), PreflightCache::new(cx, &repo)?);
     for file in chosen {
         // With a broken configuration, which is already reported, the loop is checked without it.
-        let spec = cx.with_configured_agents(file.spec.clone(), &repo).unwrap_or_else(|_| file.spec.clone());
-        let mut found =
-            LoopPreflight::check(cx, &repo, &CheckedLoopFile { file: file.file.clone(), spec }, &mut cache).await?;
+        let spec = cache.with_configured_agents(&file.spec);
+        let mut found = LoopPreflight::check(&CheckedLoopFile { file: file.file.clone(), spec }, &mut cache).await?;
         found.notes.extend(held(file, &host));
+        if args.name.is_some() {
+            found.programs = gate_programs(cx, &repo, &file.spec).await;
+        }
         lines.push(line(file, &found));
         problems.extend(found.problems);
     }
@@ -142,7 +147,8 @@ fn line(file: &CheckedLoopFile, found: &LoopPreflight) -> Line {
         file: file.file.clone(),
         ok: found.problems.is_empty(),
         level: spec.level.short(),
-        notes: spec.notes().iter().chain(&found.notes).cloned().collect(),
+        notes: found.notes.clone(),
+        programs: found.programs.clone(),
     }
 }
 
@@ -170,6 +176,7 @@ fn page(cx: &CommandContext, document: &Document) -> String {
         let (look, word) = if line.ok { (TextStyle::Green, "ok ") } else { (TextStyle::Red, "bad") };
         let word = cx.out.style(look, word);
         lines.push(format!("{word}  {:<wide$}  {}  {}", line.name, line.level, safe(&line.file)));
+        lines.extend(line.programs.iter().map(|program| format!("     {}", safe(&program.text()))));
         lines.extend(line.notes.iter().map(|note| format!("     note: {}", safe(note))));
     }
     if document.problems.is_empty() {

@@ -2,7 +2,7 @@
 
 use super::{CommandContext, CommandError, VerbResult};
 use crate::context::ModelAccess;
-use crate::output::TextTable;
+use crate::output::{CommandOutput, TextStyle, TextTable};
 use loopwright_core::config::{ConfigOrigin, EffectiveSetting};
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ pub(crate) async fn run(cx: &CommandContext) -> VerbResult {
     add_state(cx, &mut settings)?;
     add_keys(cx, &mut settings)?;
     settings.sort_by(|a, b| a.key.cmp(&b.key));
-    Ok(cx.out.answer(&json!({"schema": 1, "settings": settings}), || page(&settings)))
+    Ok(cx.out.answer(&json!({"schema": 1, "settings": settings}), || page(&settings, &cx.out)))
 }
 
 /// The state directory in use, also when it is the default.
@@ -34,20 +34,28 @@ fn add_keys(cx: &CommandContext, settings: &mut [EffectiveSetting]) -> Result<()
         let key = format!("providers.{}", known.name);
         let setting = settings.iter_mut().find(|setting| setting.key == key);
         if let Some(Value::Object(value)) = setting.map(|setting| &mut setting.value) {
-            let source =
-                known.key_source.map_or_else(|why| format!("missing: {why}"), |place| format!("found in {place}"));
+            let source = match known.key_source {
+                Ok(Some(place)) => format!("found in {place}"),
+                Ok(None) => "not needed".to_owned(),
+                Err(why) => format!("missing: {why}"),
+            };
             value.insert("key".to_owned(), Value::String(source));
         }
     }
     Ok(())
 }
 
-fn page(settings: &[EffectiveSetting]) -> String {
+fn page(settings: &[EffectiveSetting], out: &CommandOutput) -> String {
     let row = |setting: &EffectiveSetting| {
         let value = setting.value.as_str().map_or_else(|| setting.value.to_string(), str::to_owned);
         [setting.key.clone(), value, origin(setting.origin).to_owned()]
     };
-    TextTable::new(["KEY", "VALUE", "FROM"], settings.iter().map(row)).render()
+    TextTable::new(["KEY", "VALUE", "FROM"], settings.iter().map(row)).with_look(2, origin_look).render_for(out)
+}
+
+/// The values that a file, a variable or a flag set stand out.
+fn origin_look(origin: &str) -> Option<TextStyle> {
+    Some(if origin == "default" { TextStyle::Dim } else { TextStyle::Green })
 }
 
 fn origin(origin: ConfigOrigin) -> &'static str {

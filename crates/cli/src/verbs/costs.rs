@@ -2,8 +2,8 @@
 
 use super::{CommandContext, VerbResult};
 use crate::view::costs::CostsView;
-use crate::view::time::now_ms;
-use loopwright::clock;
+use crate::view::list_page::ListWindow;
+use crate::view::time::{day_zone, now_ms};
 use loopwright::store::{CostsBy, CostsQuery};
 
 #[derive(Debug, clap::Args)]
@@ -17,6 +17,8 @@ pub(crate) struct CostsArgs {
     /// Count only this loop
     #[arg(long = "loop", value_name = "NAME")]
     loop_name: Option<String>,
+    #[command(flatten)]
+    window: ListWindow,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
@@ -66,10 +68,10 @@ pub(crate) async fn run(args: CostsArgs, cx: &CommandContext) -> VerbResult {
     let (word, by) = args.by.word();
     let since = args.since.map(|since| match since {
         Since::Day(day) => day,
-        Since::Days(days) => clock::day(now_ms() - (days - 1) * 86_400_000),
+        Since::Days(days) => day_zone().day(now_ms() - (days - 1) * 86_400_000),
     });
-    let repo = here.as_ref().and_then(|here| here.scope(args.loop_name.as_deref()));
+    let repo = here.as_ref().and_then(|here| here.scope_for(cx, args.loop_name.as_deref()));
     let query = CostsQuery { by, since, repo, loop_name: args.loop_name, accepted: Vec::new(), limit: 0 };
-    let costs = CostsView::read(store.as_deref(), word, query).await?;
-    Ok(cx.out.answer(&costs, || costs.render(cx.out.width())))
+    let costs = CostsView::read(store.as_deref(), word, query).await?.cut(args.window);
+    Ok(cx.out.answer(&costs, || costs.render(&cx.out)))
 }

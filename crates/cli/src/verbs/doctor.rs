@@ -2,7 +2,9 @@
 
 mod agents;
 mod forges;
+mod models;
 
+use super::programs::gate_programs;
 use super::{CommandContext, CommandExit, VerbResult, safe};
 use crate::error::error_chain;
 use crate::output::TextStyle;
@@ -89,12 +91,30 @@ pub(crate) async fn run(args: DoctorArgs, cx: &CommandContext) -> VerbResult {
     checks.extend(host.findings.iter().map(DoctorCheck::from));
     let (agents, agent_checks): (Vec<_>, Vec<_>) = agents::check_agents(cx).await.into_iter().unzip();
     checks.extend(agent_checks);
+    checks.extend(models::check_models(cx).await);
     checks.extend(forges::check_forges(cx).await);
+    checks.extend(gate_checks(cx).await);
     let missing = checks.iter().any(|check| check.status == DoctorStatus::Missing);
     let level = if host.enforces() { BoundaryLevel::Kernel } else { BoundaryLevel::Process };
     let document = json!({"schema": 1, "boundary": level, "checks": checks, "agents": agents});
     cx.out.answer(&document, || page(cx, &checks));
     Ok(if missing && args.strict { CommandExit::FAILED } else { CommandExit::DONE })
+}
+
+/// The programs that the gates of this repository run; nothing outside a repository. `check` reports broken loop files.
+async fn gate_checks(cx: &CommandContext) -> Vec<DoctorCheck> {
+    let Ok(repo) = cx.repo().await else { return Vec::new() };
+    let Ok(loops) = cx.loops(&repo) else { return Vec::new() };
+    let mut seen = std::collections::BTreeSet::new();
+    let mut checks = Vec::new();
+    for file in &loops.loops {
+        for line in gate_programs(cx, &repo, &file.spec).await {
+            if seen.insert(line.program.clone()) {
+                checks.push(DoctorCheck::info(&format!("program of {}", file.spec.name), line.text()));
+            }
+        }
+    }
+    checks
 }
 
 async fn git(cx: &CommandContext) -> DoctorCheck {

@@ -18,8 +18,6 @@ pub(crate) struct GcArgs {
     pub(crate) dry_run: bool,
 }
 
-const DAY_MS: i64 = 86_400_000;
-
 pub(crate) async fn run(args: GcArgs, cx: &CommandContext) -> VerbResult {
     let mode = if args.dry_run { GcMode::List } else { GcMode::Remove };
     // Without a store nothing has run, and this check must not create one.
@@ -28,11 +26,8 @@ pub(crate) async fn run(args: GcArgs, cx: &CommandContext) -> VerbResult {
     }
     let engine = cx.open_engine(None, &CancelToken::new()).await?;
     let config = cx.config(None)?;
-    let before = |days: u32| now_ms().saturating_sub(i64::from(args.days.unwrap_or(days)) * DAY_MS);
-    let retention = GcRetention {
-        rounds_before_ms: before(config.retention_days()),
-        logs_before_ms: before(config.log_retention_days()),
-    };
+    let days = |configured: u32| args.days.unwrap_or(configured);
+    let retention = GcRetention::from_days(now_ms(), days(config.retention_days()), days(config.log_retention_days()));
     if mode == GcMode::Remove {
         cx.abandon_suspended_rounds(&engine, retention.rounds_before_ms).await?;
     }
@@ -87,7 +82,7 @@ fn page(removed: &[GcRemoval], freed: u64, mode: GcMode) -> String {
     page + &format!("{what} {} in {}", format_bytes(freed), with_count(removed.len(), "place"))
 }
 
-pub(super) fn format_bytes(bytes: u64) -> String {
+pub(crate) fn format_bytes(bytes: u64) -> String {
     match bytes {
         bytes if bytes < 1 << 10 => format!("{bytes} bytes"),
         bytes if bytes < 1 << 20 => format!("{:.1} KiB", bytes as f64 / 1024.0),

@@ -2,6 +2,7 @@
 //! passes its answer to the printer.
 
 pub(crate) mod approve;
+pub(crate) mod attach;
 pub(crate) mod backup;
 pub(crate) mod budget;
 pub(crate) mod calibrate;
@@ -9,41 +10,57 @@ pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod costs;
+pub(crate) mod demote;
 pub(crate) mod diff;
+pub(crate) mod digest;
 pub(crate) mod doctor;
 pub(crate) mod forget;
 pub(crate) mod gates;
 pub(crate) mod gc;
+pub(crate) mod goal;
 pub(crate) mod hooks;
 pub(crate) mod import;
 pub(crate) mod inbox;
 pub(crate) mod init;
 pub(crate) mod logs;
+pub(crate) mod mcp;
 pub(crate) mod new;
+pub(crate) mod notifications;
 pub(crate) mod patterns;
 pub(crate) mod pause;
+pub(crate) mod prices;
+pub(crate) mod programs;
 pub(crate) mod promote;
 pub(crate) mod prompts;
+pub(crate) mod rename;
 pub(crate) mod retry;
 pub(crate) mod review;
 pub(crate) mod rounds;
+pub(crate) mod route;
 pub(crate) mod run;
 pub(crate) mod schedule;
 pub(crate) mod service;
 pub(crate) mod show;
 pub(crate) mod simulate;
 pub(crate) mod status;
+pub(crate) mod steer;
 pub(crate) mod stop;
+pub(crate) mod sync;
 pub(crate) mod take;
+pub(crate) mod tasks;
 pub(crate) mod tick;
+pub(crate) mod token;
+pub(crate) mod top;
 pub(crate) mod up;
 pub(crate) mod verify;
+pub(crate) mod web;
+pub(crate) mod workflow;
 
 use crate::args::CliVerb;
 use crate::context::CommandContext;
 use crate::error::{CommandError, CommandErrorKind, CommandExit, VerbResult};
 use crate::output::safe;
-use crate::{control, demo, dev};
+use crate::{control, demo, detached, dev};
 use loopwright::Engine;
 use loopwright_core::BoxFuture;
 use std::ffi::OsString;
@@ -51,6 +68,9 @@ use std::future::Future;
 
 /// Runs a verb: in this process, or in the daemon that owns the store.
 pub(crate) fn run(verb: CliVerb, cx: &CommandContext) -> VerbResult {
+    if verb.is_detached() {
+        detached::leave_terminal();
+    }
     if let CliVerb::Why(_) = &verb {
         // The daemon has the best answer; if it cannot be reached, the record answers.
         let asked = forward_if_daemon_runs(cx, &[]).inspect_err(|error| cx.out.note(&safe(&error.text)));
@@ -104,26 +124,37 @@ pub(crate) fn run_in_daemon<'c>(verb: CliVerb, cx: &'c CommandContext) -> BoxFut
     Box::pin(async { Err(CommandError::new(CommandErrorKind::Usage, "a daemon does not perform this command")) })
 }
 
+/// Performs a verb for the HTTP server, whose table of routes decides which ones it may be.
+pub(crate) fn run_for_face<'c>(verb: CliVerb, cx: &'c CommandContext) -> BoxFuture<'c, VerbResult> {
+    perform(verb, cx)
+}
+
 fn run_here(verb: CliVerb, cx: &CommandContext) -> VerbResult {
     match verb {
-        CliVerb::Demo | CliVerb::Up(_) | CliVerb::Stop(_) | CliVerb::Tick => run_owning(perform(verb, cx)),
-        CliVerb::Budget(_) | CliVerb::Take(_) | CliVerb::Dev(_) => run_owning(perform(verb, cx)),
+        CliVerb::Demo(_) | CliVerb::Init(_) | CliVerb::Up(_) | CliVerb::Stop(_) | CliVerb::Tick => {
+            run_owning(perform(verb, cx))
+        }
+        CliVerb::Budget(_) | CliVerb::Take(_) | CliVerb::Dev(_) | CliVerb::Top | CliVerb::Mcp(_) => {
+            run_owning(perform(verb, cx))
+        }
         verb if verb.needs_store_owner() => run_owning(perform(verb, cx)),
         verb => run_reading(perform(verb, cx)),
     }
 }
 
+/// Long because it is the table of commands.
 fn perform<'c>(verb: CliVerb, cx: &'c CommandContext) -> BoxFuture<'c, VerbResult> {
     match verb {
-        CliVerb::Demo => Box::pin(demo::run(cx)),
-        CliVerb::Init => Box::pin(init::run(cx)),
+        CliVerb::Demo(args) => demo::run(args, cx),
+        CliVerb::Init(args) => Box::pin(init::run(args, cx)),
         CliVerb::Patterns(args) => Box::pin(async move { patterns::run(&args, cx) }),
         CliVerb::New(args) => Box::pin(new::run(args, cx)),
         CliVerb::Import(args) => Box::pin(import::run(args, cx)),
         CliVerb::Check(args) => Box::pin(check::run(args, cx)),
-        CliVerb::Config => Box::pin(config::run(cx)),
         CliVerb::Run(args) => Box::pin(run::run(args, cx)),
-        CliVerb::Up(args) => Box::pin(up::run(args, cx)),
+        CliVerb::Route(args) => Box::pin(route::run(args, cx)),
+        CliVerb::Goal(args) => Box::pin(goal::run(args, cx)),
+        CliVerb::Workflow(args) => Box::pin(workflow::run(args, cx)),
         CliVerb::Stop(args) => Box::pin(stop::run(args, cx)),
         CliVerb::Thaw => Box::pin(pause::thaw(cx)),
         CliVerb::Tick => Box::pin(tick::run(cx)),
@@ -131,8 +162,6 @@ fn perform<'c>(verb: CliVerb, cx: &'c CommandContext) -> BoxFuture<'c, VerbResul
         CliVerb::Resume(args) => Box::pin(pause::resume(args, cx)),
         CliVerb::Service(args) => Box::pin(service::run(args, cx)),
         CliVerb::Hooks(args) => Box::pin(hooks::run(args, cx)),
-        CliVerb::Schema => Box::pin(async { Ok(cx.out.document(&loopwright_core::spec::schema())) }),
-        CliVerb::Prompts(args) => Box::pin(prompts::run(args, cx)),
         CliVerb::Schedule(args) => Box::pin(schedule::run(args, cx)),
         CliVerb::Status(args) => Box::pin(status::run(args, cx)),
         CliVerb::Rounds(args) => Box::pin(rounds::run(args, cx)),
@@ -140,27 +169,62 @@ fn perform<'c>(verb: CliVerb, cx: &'c CommandContext) -> BoxFuture<'c, VerbResul
         CliVerb::Diff(args) => Box::pin(diff::run(args, cx)),
         CliVerb::Report(args) => Box::pin(logs::report(args, cx)),
         CliVerb::Logs(args) => Box::pin(logs::run(args, cx)),
-        CliVerb::Inbox => Box::pin(inbox::run(cx)),
+        CliVerb::Tasks(args) => Box::pin(tasks::run(args, cx)),
+        CliVerb::Steer(args) => Box::pin(steer::run(args, cx)),
+        CliVerb::Digest(args) => Box::pin(digest::run(args, cx)),
+        CliVerb::Sync(args) => Box::pin(sync::run(args, cx)),
+        CliVerb::Attach(args) => Box::pin(attach::run(args, cx)),
+        CliVerb::Inbox(args) => Box::pin(inbox::run(args, cx)),
         CliVerb::Approve(args) => Box::pin(approve::approve(args, cx)),
         CliVerb::Deny(args) => Box::pin(approve::deny(args, cx)),
+        CliVerb::Hold(args) => Box::pin(approve::hold(args, cx)),
         CliVerb::Review(args) => Box::pin(review::run(args, cx)),
         CliVerb::Promote(args) => Box::pin(promote::run(args, cx)),
+        CliVerb::Demote(args) => Box::pin(demote::run(args, cx)),
         CliVerb::Calibrate(args) => Box::pin(calibrate::run(args, cx)),
         CliVerb::Budget(args) => Box::pin(budget::run(args, cx)),
         CliVerb::Costs(args) => Box::pin(costs::run(args, cx)),
+        CliVerb::Prices(args) => Box::pin(prices::run(args, cx)),
         CliVerb::Simulate(args) => Box::pin(simulate::run(args, cx)),
         CliVerb::Verify => Box::pin(verify::run(cx)),
+        CliVerb::Up(_) | CliVerb::Top | CliVerb::Mcp(_) | CliVerb::Token(_) => perform_face(verb, cx),
+        CliVerb::Web | CliVerb::Notifications(_) => perform_face(verb, cx),
         CliVerb::Why(args) => Box::pin(show::explain(args, cx)),
         CliVerb::Backup(args) => Box::pin(backup::create(args, cx)),
         CliVerb::Restore(args) => Box::pin(backup::restore(args, cx)),
         CliVerb::Gc(args) => Box::pin(gc::run(args, cx)),
         CliVerb::Forget(args) => Box::pin(forget::run(args, cx)),
+        CliVerb::Rename(args) => Box::pin(rename::run(args, cx)),
         CliVerb::Retry(args) => Box::pin(retry::run(args, cx)),
         CliVerb::Take(args) => Box::pin(take::run(args, cx)),
         CliVerb::Gates(args) => Box::pin(gates::run(args, cx)),
         CliVerb::Doctor(args) => Box::pin(doctor::run(args, cx)),
         CliVerb::Dev(args) => Box::pin(dev::run(args, cx)),
-        CliVerb::Completions(args) => Box::pin(async move { Ok(completions::print(&args, cx)) }),
+        CliVerb::Completions(_) | CliVerb::Config | CliVerb::Manual(_) => perform_describing(verb, cx),
+        CliVerb::Prompts(_) | CliVerb::Schema => perform_describing(verb, cx),
+    }
+}
+
+/// The verbs that describe the program itself.
+fn perform_describing<'c>(verb: CliVerb, cx: &'c CommandContext) -> BoxFuture<'c, VerbResult> {
+    match verb {
+        CliVerb::Completions(args) => Box::pin(completions::run(args, cx)),
+        CliVerb::Config => Box::pin(config::run(cx)),
+        CliVerb::Manual(args) => Box::pin(async move { completions::write_manual(&args, cx) }),
+        CliVerb::Prompts(args) => Box::pin(prompts::run(args, cx)),
+        _ => Box::pin(async { Ok(cx.out.document(&loopwright_core::spec::schema())) }),
+    }
+}
+
+/// The verbs that start the daemon or a face, and those about access to the HTTP server and about notifications.
+fn perform_face<'c>(verb: CliVerb, cx: &'c CommandContext) -> BoxFuture<'c, VerbResult> {
+    match verb {
+        CliVerb::Up(args) => Box::pin(up::run(args, cx)),
+        CliVerb::Top => Box::pin(top::run(cx)),
+        CliVerb::Mcp(args) => Box::pin(mcp::run(args, cx)),
+        CliVerb::Token(args) => Box::pin(token::run(args, cx)),
+        CliVerb::Notifications(args) => Box::pin(notifications::run(args, cx)),
+        _ => Box::pin(web::run(cx)),
     }
 }
 
@@ -175,10 +239,14 @@ fn run_reading<T>(verb: impl Future<Output = Result<T, CommandError>>) -> Result
     block_on(tokio::runtime::Builder::new_current_thread(), verb)
 }
 
+/// The stack of a worker thread, as large as the main thread's. Futures of nested commands, such as `retry` in a daemon,
+/// need more than the default of 2 MiB in a build without optimization.
+const WORKER_STACK_BYTES: usize = 8 << 20;
+
 /// Runs a verb that owns the store and starts processes: a second thread receives signals while the first is busy.
 fn run_owning(verb: impl Future<Output = VerbResult>) -> VerbResult {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
-    builder.worker_threads(2);
+    builder.worker_threads(2).thread_stack_size(WORKER_STACK_BYTES);
     block_on(builder, verb)
 }
 

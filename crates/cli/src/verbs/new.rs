@@ -6,7 +6,7 @@ use crate::context::LOOPS_FOLDER;
 use loopwright::git::{GitErrorKind, UserRepo};
 use loopwright_core::name::LoopName;
 use loopwright_core::patterns::{LoopPattern, PatternFit};
-use loopwright_core::spec::{ProbeSpec, read_loop_file};
+use loopwright_core::spec::{OnOff, ProbeSpec, read_loop_file};
 use serde::Serialize;
 use std::io;
 use std::path::Path;
@@ -49,8 +49,12 @@ pub(crate) async fn run(args: NewArgs, cx: &CommandContext) -> VerbResult {
     let repo = cx.repo().await?;
     refuse_existing(cx, &repo, &name)?;
     let branch = checked_out_branch(cx, &repo).await?;
-    let tests = init::detect_test_command(&repo.work_tree);
-    let fit = PatternFit { name: Some(&name), tests: tests.as_deref(), branch: branch.as_deref() };
+    let project = init::RepoProject::read(cx, &repo).await?;
+    let tests = project.test_command();
+    let instructions = if project.instructions.is_empty() { OnOff::Off } else { OnOff::On };
+    let gates: Vec<_> = project.first_choices();
+    let setup = &project.plan.setup;
+    let fit = PatternFit { name: Some(&name), tests: &gates, setup, branch: branch.as_deref(), instructions };
     let file = format!("{LOOPS_FOLDER}/{name}.md");
     let text = pattern.loop_file(&fit);
     let spec = read_loop_file(&file, text.as_bytes()).map_err(|problems| CommandError::failed(problems.to_string()))?;
@@ -65,7 +69,7 @@ pub(crate) async fn run(args: NewArgs, cx: &CommandContext) -> VerbResult {
         next: next_commands(&pattern, &name, tests.as_deref()),
         tests,
     };
-    document.notes.extend(open_points(&pattern, document.tests.as_deref()));
+    document.notes.extend(open_points(&pattern, document.tests.is_some()));
     // The loop file comes last, so that no loop exists without its skills.
     for skill in pattern.skills {
         document.write_skill(&repo.work_tree, skill.file, skill.text)?;
@@ -79,7 +83,7 @@ pub(crate) async fn run(args: NewArgs, cx: &CommandContext) -> VerbResult {
 }
 
 /// The branch of the working copy; `None` on a detached commit, and in a repository without a commit.
-async fn checked_out_branch(cx: &CommandContext, repo: &UserRepo) -> Result<Option<String>, CommandError> {
+pub(super) async fn checked_out_branch(cx: &CommandContext, repo: &UserRepo) -> Result<Option<String>, CommandError> {
     match cx.git().head(repo, None).await {
         Ok(head) => Ok(head.branch),
         Err(error) if matches!(error.kind, GitErrorKind::NoCommits) => Ok(None),
@@ -117,9 +121,9 @@ impl Document {
 }
 
 /// The parts that a person has to complete.
-fn open_points(pattern: &LoopPattern, tests: Option<&[String]>) -> Vec<String> {
+pub(super) fn open_points(pattern: &LoopPattern, has_tests: bool) -> Vec<String> {
     let mut notes = Vec::new();
-    if pattern.needs_tests() && tests.is_none() {
+    if pattern.needs_tests() && !has_tests {
         notes.push(
             "no test command was recognised: the loop only reports until you add one as a gate and set `level: L2`"
                 .to_owned(),

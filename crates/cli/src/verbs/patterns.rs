@@ -87,7 +87,7 @@ fn list(cx: &CommandContext) -> CommandExit {
         let row = |line: &Line| [line.name, line.level, &line.cadence, &line.intent].map(str::to_owned);
         let table = TextTable::new(["NAME", "LEVEL", "CADENCE", "INTENT"], patterns.iter().map(row));
         let next = "read one: loopwright patterns NAME; use one: loopwright new NAME";
-        format!("{}\n{next}", table.render().trim_end())
+        format!("{}\n{}", table.render_for(&cx.out), cx.out.wrapped(next))
     })
 }
 

@@ -1,13 +1,15 @@
-//! `pause LOOP`, `resume LOOP` and `thaw`: whether a loop, or all loops, start on their own. `run` starts a paused loop
-//! anyway.
+//! `pause`, `resume` and `thaw`: whether a loop, or all loops, start on their own. `run` starts a paused loop anyway. A
+//! round is paused before its next agent, and a workflow before the next agent of each of its rounds.
 
-use super::{CommandContext, CommandError, CommandErrorKind, VerbResult, close, safe};
+use super::{CommandContext, CommandError, CommandErrorKind, VerbResult, close, safe, steer, workflow};
 use crate::context::FleetScan;
+use crate::view::find::{self, RunTarget};
 use crate::view::time::now_ms;
 use loopwright::daemon::ThawReport;
 use loopwright::proc::CancelToken;
-use loopwright::store::{InboxKind, ScheduleRow, Store};
+use loopwright::store::{InboxKind, RoundRow, ScheduleRow, Store};
 use loopwright_core::dispatch::{LoopEntry, LoopKey};
+use loopwright_core::round::RoundPhase;
 use serde_json::json;
 
 /// The longest reason, in bytes.
@@ -15,8 +17,8 @@ const WHY_MAX: usize = 500;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct PauseArgs {
-    /// The name of the loop
-    #[arg(value_name = "LOOP")]
+    /// The name of the loop, or the id of a running round or workflow
+    #[arg(value_name = "LOOP|ROUND")]
     name: String,
     /// The reason, for the record
     #[arg(long, value_name = "TEXT", default_value = "paused manually")]
@@ -25,13 +27,17 @@ pub(crate) struct PauseArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ResumeArgs {
-    /// The name of the loop, or the id of the inbox item about it
-    #[arg(value_name = "LOOP|ID")]
+    /// The name of the loop, the id of a paused round or workflow, or the id of the inbox item about a loop
+    #[arg(value_name = "LOOP|ROUND|ID")]
     name: String,
 }
 
 pub(crate) async fn pause(args: PauseArgs, cx: &CommandContext) -> VerbResult {
-    let (key, entry) = find_loop_by_name(cx, &args.name).await?;
+    let (key, entry) = match (find_loop_by_name(cx, &args.name).await, find_run(cx, &args.name).await?) {
+        (Err(_), Some(RunTarget::Round(row))) => return steer::pause_round(cx, &row, &args.why).await,
+        (Err(_), Some(RunTarget::Workflow(row))) => return workflow::control::pause(cx, &row, &args.why).await,
+        (found, _) => found?,
+    };
     let (by, why) = (cx.actor_name(), args.why.chars().take(WHY_MAX).collect::<String>());
     match cx.daemon() {
         Some(daemon) => daemon.pause(&key, &by, &why).await?,
@@ -49,7 +55,11 @@ pub(crate) async fn pause(args: PauseArgs, cx: &CommandContext) -> VerbResult {
 }
 
 pub(crate) async fn resume(args: ResumeArgs, cx: &CommandContext) -> VerbResult {
-    let (key, entry) = find_loop(cx, &args.name).await?;
+    let (key, entry) = match (find_loop(cx, &args.name).await, find_run(cx, &args.name).await?) {
+        (Err(_), Some(RunTarget::Round(row))) => return resume_round(cx, &row).await,
+        (Err(_), Some(RunTarget::Workflow(row))) => return workflow::control::resume(cx, &row).await,
+        (found, _) => found?,
+    };
     let (was_paused, waited) = pause_state(cx, &key).await?;
     match cx.daemon() {
         Some(daemon) => daemon.resume(&key, &cx.actor_name()).await?,
@@ -65,6 +75,28 @@ pub(crate) async fn resume(args: ResumeArgs, cx: &CommandContext) -> VerbResult 
         true => format!("{} starts on its own again; missed runs are skipped", safe(&key.name)),
         false => format!("{} was not paused", safe(&key.name)),
     }))
+}
+
+/// Resumes a paused round, or withdraws a pause that has not taken effect.
+async fn resume_round(cx: &CommandContext, row: &RoundRow) -> VerbResult {
+    let is_withdrawn = steer::withdraw_pause(cx, &row.id).await?;
+    if row.phase == RoundPhase::Suspended {
+        return super::retry::resume(cx, row).await;
+    }
+    if !is_withdrawn {
+        let text = format!("round {} is not paused: it is {}", row.id, row.phase);
+        return Err(CommandError::refused(text).hint(format!("see `loopwright show {}`", row.id)));
+    }
+    let document = json!({"schema": 1, "loop": row.loop_name, "round": row.id, "paused": false});
+    Ok(cx.out.answer(&document, || format!("round {} does not pause", safe(&row.id))))
+}
+
+/// The round or workflow that a text names by its id, its beginning or a question about it.
+async fn find_run(cx: &CommandContext, text: &str) -> Result<Option<RunTarget>, CommandError> {
+    match super::status::open_store_if_any(cx).await? {
+        Some(store) => Ok(find::find_run(store.as_ref(), text).await.ok()),
+        None => Ok(None),
+    }
 }
 
 /// Ends the global stop, also one by file, and accepts a clock that seemed implausible.

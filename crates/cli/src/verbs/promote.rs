@@ -2,17 +2,18 @@
 //! in the loop file is the level at which the loop runs, so a decision for another level changes that one line.
 
 use super::{CommandContext, CommandError, CommandErrorKind, VerbResult, safe};
-use crate::context::{CheckedLoopFile, FileProblem, error_from_problems, read_bytes};
+use crate::context::{CheckedLoopFile, FileProblem, error_from_problems, read_repo_file};
 use crate::signals::CurrentRound;
 use crate::view::SCHEMA;
 use crate::view::evidence::EvidenceView;
-use loopwright::autonomy::{LevelPromotion, LevelStanding, read_standing};
+use loopwright::autonomy::{LevelPromotion, LevelStanding, read_standing, record_promotion};
 use loopwright::git::UserRepo;
 use loopwright::store::Store;
 use loopwright_core::autonomy::{LevelCeiling, LoopDebts, PromotionProposal, next_level, propose};
 use loopwright_core::level::LoopLevel;
 use loopwright_core::spec::{CheckedSpec, read_loop_file};
 use serde::Serialize;
+use std::io::Write as _;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct PromoteArgs {
@@ -33,7 +34,7 @@ pub(crate) struct PromoteArgs {
 /// The longest reason, in bytes.
 const DESPITE_MAX: usize = 2000;
 
-fn level(text: &str) -> Result<LoopLevel, String> {
+pub(super) fn level(text: &str) -> Result<LoopLevel, String> {
     LoopLevel::parse(text).ok_or_else(|| "a level: `L1`, `L2` or `L3`".to_owned())
 }
 
@@ -160,7 +161,7 @@ async fn decide(
             standing: &standing,
         };
         // The file comes last: a decision without it is visible, a level without its decision would not be.
-        let row = engine.record_promotion(promotion).await?;
+        let row = record_promotion(&engine, promotion).await?;
         view.changed = new.write(repo, file)?;
         (view.recorded, view.actor, view.despite) = (true, Some(row.actor), args.despite.clone());
         (view.spec_hash, view.ceiling, view.next) = (Some(row.spec_hash), None, Vec::new());
@@ -194,7 +195,12 @@ impl NewLevel {
         let Some(text) = &self.text else { return Ok(None) };
         let path = repo.work_tree.join(&file.file);
         let draft = path.with_extension("promoted");
-        let written = std::fs::write(&draft, text).and_then(|()| std::fs::rename(&draft, &path));
+        // Not through a link of that name, which a landed change could have brought.
+        let created = std::fs::OpenOptions::new().write(true).create_new(true).open(&draft);
+        let written = created.and_then(|mut file| {
+            let written = file.write_all(text.as_bytes()).and_then(|()| std::fs::rename(&draft, &path));
+            written.inspect_err(|_| drop(std::fs::remove_file(&draft)))
+        });
         written.map_err(|error| CommandError::failed(format!("write `{}`: {error}", file.file)))?;
         Ok(Some(file.file.clone()))
     }
@@ -206,7 +212,7 @@ fn change_level(
     file: &CheckedLoopFile,
     level: LoopLevel,
 ) -> Result<(CheckedSpec, String), CommandError> {
-    let bytes = read_bytes(&repo.work_tree.join(&file.file));
+    let bytes = read_repo_file(&repo.work_tree, &file.file);
     let bytes = bytes.map_err(|error| CommandError::failed(format!("read `{}`: {error}", file.file)))?;
     let text = with_level(&String::from_utf8_lossy(&bytes), level);
     let spec = read_loop_file(&file.file, text.as_bytes()).map_err(|problems| {

@@ -1,7 +1,7 @@
 //! `prompts [show NAME]`: the parts of briefs that are the same for every loop, and the repository's replacements.
 
 use super::{CommandContext, CommandError, CommandExit, VerbResult};
-use crate::context::prompts;
+use crate::context::{FileProblem, error_from_problems, prompts, read_repo_file};
 use crate::output::{TextTable, safe_lines};
 use loopwright_core::prompt::BriefText;
 use serde::Serialize;
@@ -68,7 +68,7 @@ fn list(cx: &CommandContext, work_tree: Option<&Path>) -> CommandExit {
         let row = |line: &Line| [line.name.to_owned(), from(line), line.about.to_owned()];
         let table = TextTable::new(["NAME", "FROM", "ABOUT"], prompts.iter().map(row));
         let way = "replace a prompt for a repository: loopwright prompts show maker > .loopwright/prompts/maker.md";
-        format!("{}\n{way}", table.render().trim_end())
+        format!("{}\n{}", table.render_for(&cx.out), cx.out.wrapped(way))
     })
 }
 
@@ -76,11 +76,13 @@ fn show(cx: &CommandContext, work_tree: Option<&Path>, name: &str) -> VerbResult
     let names = BriefText::ALL.map(BriefText::name).join(", ");
     let unknown = || CommandError::invalid(format!("there is no prompt `{name}`")).hint(format!("one of: {names}"));
     let text = BriefText::ALL.into_iter().find(|text| text.name() == name).ok_or_else(unknown)?;
-    let own = work_tree.and_then(|tree| Some(tree.join(prompts::replacement_file(text, tree)?)));
+    let own = work_tree.and_then(|tree| Some((tree, prompts::replacement_file(text, tree)?)));
     let words = match own {
         None => text.built_in().to_owned(),
-        Some(path) => std::fs::read_to_string(&path)
-            .map_err(|error| CommandError::failed(format!("read `{}`: {error}", path.display())))?,
+        Some((tree, file)) => match read_repo_file(tree, &file) {
+            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            Err(error) => return Err(error_from_problems(&[FileProblem::unreadable(file, "read the prompt", &error)])),
+        },
     };
     let shown = PromptDocument { schema: 1, line: line(text, work_tree), text: words };
     Ok(cx.out.answer(&shown, || safe_lines(shown.text.trim_end())))

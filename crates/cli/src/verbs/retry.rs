@@ -1,6 +1,7 @@
-//! `retry`: resumes a suspended round, and sends the items of a blocked one again; after any other end, starts another
-//! round like it, with the loop as its file is now and the same item.
+//! `retry`: resumes a suspended round, finishes one that a dead process left, and sends the items of a blocked one again;
+//! after any other end, starts another round like it, with the loop as its file is now and the same item.
 
+use super::goal::prepare_again;
 use super::run::{prepare_manual_run, report_round, run_round};
 use super::{CommandContext, CommandError, VerbResult, safe};
 use crate::progress::ProgressDisplay;
@@ -11,6 +12,7 @@ use loopwright::round::RunRequest;
 use loopwright::store::RoundRow;
 use loopwright::{Engine, EngineError};
 use loopwright_core::budget::Reservation;
+use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::round::RoundPhase;
 use std::path::Path;
 use std::sync::Arc;
@@ -63,7 +65,13 @@ async fn send_again(cx: &CommandContext, row: &RoundRow) -> VerbResult {
     sent
 }
 
-/// Resumes a suspended round; `None` when it no longer exists, or when its work is gone.
+/// Resumes a suspended round.
+pub(super) async fn resume(cx: &CommandContext, row: &RoundRow) -> VerbResult {
+    let gone = || CommandError::refused(format!("round {} is not suspended any more", row.id));
+    resume_suspended(cx, row).await?.ok_or_else(gone)
+}
+
+/// Resumes a suspended round, and reports one that was just recovered; `None` when it has no result, or its work is gone.
 async fn resume_suspended(
     cx: &CommandContext,
     row: &RoundRow,
@@ -75,6 +83,12 @@ async fn resume_suspended(
     let engine = cx.open_engine(repo.as_ref(), &cancel).await?;
     // Rounds that a dead process left have just been recovered.
     let now = engine.store().round(&row.id).await?;
+    if now.as_ref().is_some_and(has_result) {
+        let report = RoundRecord::read(engine.store(), &row.id).await?.report();
+        let shown = report_round(cx, &engine, &report, false).await.map(Some);
+        engine.close().await?;
+        return shown;
+    }
     if now.is_none_or(|row| row.phase != RoundPhase::Suspended) {
         engine.close().await?;
         return Ok(None);
@@ -92,6 +106,13 @@ async fn resume_suspended(
     result
 }
 
+/// Whether the round came to a result by its recovery, so that another round like it would do its work twice.
+fn has_result(row: &RoundRow) -> bool {
+    use RoundOutcome::{Cancelled, Failed, Interrupted};
+    let is_broken = matches!(row.outcome, None | Some(Interrupted | Failed | Cancelled));
+    row.phase == RoundPhase::Waiting || (row.phase == RoundPhase::Ended && !is_broken)
+}
+
 /// Ends a round whose work is gone.
 async fn end_lost_round(
     cx: &CommandContext,
@@ -106,9 +127,17 @@ async fn end_lost_round(
 
 async fn start_again(cx: &CommandContext, row: RoundRow) -> VerbResult {
     let repo = cx.git().discover(Path::new(&row.repo_path)).await?;
-    let (bind, request) = prepare_manual_run(cx, &repo, &row.loop_name).await?;
-    cx.out.note(&format!("again      a new round of {} like {}", safe(&row.loop_name), safe(&row.id)));
     let before = RoundRecord::read(cx.open_store_read_only().await?.as_ref(), &row.id).await?;
+    let started = &before.round.facts().started;
+    if started.workflow.is_some() {
+        let text = format!("round {} is a part of a workflow, which tries its items itself", row.id);
+        return Err(CommandError::refused(text).hint(format!("loopwright run {}", row.loop_name)));
+    }
+    let (bind, request) = match &started.goal {
+        Some(goal) => prepare_again(cx, &repo, &goal.file).await?,
+        None => prepare_manual_run(cx, &repo, &row.loop_name).await?,
+    };
+    cx.out.note(&format!("again      a new round of {} like {}", safe(&row.loop_name), safe(&row.id)));
     let items = before.round.facts().items.iter().map(|item| item.key.clone()).collect();
     run_round(cx, &repo, &bind, RunRequest { items, retry_of: Some(row.id), ..request }).await
 }

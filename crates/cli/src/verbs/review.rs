@@ -9,7 +9,7 @@ use crate::view::SCHEMA;
 use crate::view::find;
 use crate::view::rounds::RoundRecord;
 use crate::view::time::Moment;
-use loopwright::autonomy::IntentConfirmed;
+use loopwright::autonomy::{IntentConfirmed, confirm_intent, record_readings};
 use loopwright::git::{Oid, UserRepo};
 use loopwright::store::{Store, WorkRow};
 use loopwright::workspace::Workspaces;
@@ -171,7 +171,7 @@ async fn record_reading(cx: &CommandContext, repo: &UserRepo, changes: &[ChangeV
     }
     let candidates: Vec<_> = changes.iter().map(|change| change.candidate.clone()).collect();
     let engine = cx.open_engine(Some(repo), &cx.cancel(&CurrentRound::default())).await?;
-    let done = engine.record_readings(&candidates, &cx.actor_name()).await;
+    let done = record_readings(&engine, &candidates, &cx.actor_name()).await;
     super::close(&engine, done).await
 }
 
@@ -186,7 +186,7 @@ async fn review_intent(args: ReviewArgs, cx: &CommandContext) -> VerbResult {
         let spec = cx.with_configured_agents(file.spec.clone(), &repo)?;
         let engine = cx.open_engine(Some(&repo), &cx.cancel(&CurrentRound::default())).await?;
         let confirmed = IntentConfirmed { repo: &repo.id, spec: &spec, actor: cx.actor_name() };
-        let done = engine.confirm_intent(confirmed).await;
+        let done = confirm_intent(&engine, confirmed).await;
         super::close(&engine, done).await?;
     }
     let view = IntentView::new(file, args.yes);

@@ -1,7 +1,8 @@
 //! `run LOOP`: one round now, in the foreground. The exit code is that of the outcome.
 
-use super::{CommandContext, CommandError, CommandErrorKind, CommandExit, VerbResult};
-use crate::context::{CheckedLoopFile, LoopPreflight, PreflightCache, error_from_problems, prompts};
+use super::{CommandContext, CommandError, CommandErrorKind, CommandExit, VerbResult, workflow};
+use crate::context::{CheckedLoopFile, LoopPreflight, ModelAccess, PreflightCache, error_from_problems, prompts};
+use crate::detached::{self, DetachArgs};
 use crate::dry_run::{self, DryRunItem};
 use crate::progress::ProgressDisplay;
 use crate::round_summary;
@@ -12,9 +13,10 @@ use loopwright::Engine;
 use loopwright::daemon::STOP_FLAG;
 use loopwright::git::UserRepo;
 use loopwright::round::{LoopBindings, RunRequest};
+use loopwright::store::WorkflowRow;
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::report::RoundReport;
-use loopwright_core::spec::CheckedSpec;
+use loopwright_core::spec::{CheckedSpec, LoopMode, LoopSpec};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -29,6 +31,20 @@ pub(crate) struct RunArgs {
     /// Send nothing, and print exactly the items that would be sent
     #[arg(long)]
     dry_run: bool,
+    #[command(flatten)]
+    detach: DetachArgs,
+}
+
+impl RunArgs {
+    /// Whether another process does the work.
+    pub(crate) fn starts_another_process(&self) -> bool {
+        self.detach.starts_another_process()
+    }
+
+    /// Whether this is that process.
+    pub(crate) fn is_detached(&self) -> bool {
+        self.detach.is_detached()
+    }
 }
 
 /// The document of `run --json`: the report of the round and, in a dry run, the items that would be sent.
@@ -42,7 +58,20 @@ struct Document<'r> {
 pub(crate) async fn run(args: RunArgs, cx: &CommandContext) -> VerbResult {
     let repo = cx.repo().await?;
     let (bind, request) = prepare_manual_run(cx, &repo, &args.name).await?;
-    let request = RunRequest { items: args.item.into_iter().collect(), dry_run: args.dry_run, ..request };
+    if args.detach.starts_another_process() {
+        return detached::start(cx, &args.name, None).await;
+    }
+    let _awake = args.detach.keep_awake(cx).await;
+    let (items, round): (Vec<String>, _) = (args.item.into_iter().collect(), args.detach.round_id()?);
+    if request.spec.mode == LoopMode::DynamicWorkflow {
+        if !items.is_empty() {
+            let text = "a workflow works on all its items; `--item` is for other loops";
+            return Err(CommandError::new(CommandErrorKind::Usage, text));
+        }
+        let request = RunRequest { dry_run: args.dry_run, round, ..request };
+        return Box::pin(workflow::run_workflow(cx, &repo, &bind, request, Vec::new())).await;
+    }
+    let request = RunRequest { items, dry_run: args.dry_run, round, ..request };
     run_round(cx, &repo, &bind, request).await
 }
 
@@ -52,9 +81,37 @@ pub(crate) async fn prepare_manual_run(
     repo: &UserRepo,
     name: &str,
 ) -> Result<(LoopBindings, RunRequest), CommandError> {
-    let (spec, inputs) = choose_spec(cx, repo, name).await?;
+    let loops = cx.loops(repo)?;
+    let prepared = prepare_file(cx, repo, loops.find(name)?.clone()).await?;
+    if !loops.problems.is_empty() {
+        cx.out.note("note: other loop files have problems: loopwright check");
+    }
+    Ok(prepared)
+}
+
+/// A manual start of a loop, also of one that is not in the folder of loops.
+pub(super) async fn prepare_file(
+    cx: &CommandContext,
+    repo: &UserRepo,
+    file: CheckedLoopFile,
+) -> Result<(LoopBindings, RunRequest), CommandError> {
+    let (spec, inputs) = choose_spec(cx, repo, file).await?;
     let bind = cx.bindings(&spec, &repo.work_tree)?;
     Ok((bind, RunRequest { inputs, ..RunRequest::manual(spec, &repo.work_tree, cx.actor_name()) }))
+}
+
+/// The request that continues a workflow with the loop that its record has.
+pub(super) fn prepare_recorded(
+    cx: &CommandContext,
+    repo: &UserRepo,
+    row: &WorkflowRow,
+) -> Result<(LoopBindings, RunRequest), CommandError> {
+    let unreadable = |why: String| CommandError::failed(format!("the record of workflow {}: {why}", row.id));
+    let spec: LoopSpec = serde_json::from_str(&row.spec).map_err(|error| unreadable(error.to_string()))?;
+    let spec = spec.check().map_err(|problems| unreadable(problems.to_string()))?;
+    ModelAccess::read(cx)?.ensure_access(&spec)?;
+    let bind = cx.bindings(&spec, &repo.work_tree)?;
+    Ok((bind, RunRequest::manual(spec, &repo.work_tree, cx.actor_name())))
 }
 
 /// Runs one round with everything around it: signals, recovery, progress, the summary, the exit code.
@@ -84,7 +141,7 @@ pub(crate) async fn run_round(
 }
 
 /// No round starts while everything is stopped, not even manually. A daemon checks this itself.
-async fn ensure_not_stopped(cx: &CommandContext, engine: &Engine) -> Result<(), CommandError> {
+pub(super) async fn ensure_not_stopped(cx: &CommandContext, engine: &Engine) -> Result<(), CommandError> {
     let flag = engine.store().flags().await?.into_iter().find(|flag| flag.name == STOP_FLAG);
     let why = flag.map(|flag| format!("by {}: {}", flag.actor, flag.why));
     let Some(why) = why.or_else(|| read_stop_file(cx).map(|why| format!("by the file STOP: {why}"))) else {
@@ -98,20 +155,16 @@ async fn ensure_not_stopped(cx: &CommandContext, engine: &Engine) -> Result<(), 
 async fn choose_spec(
     cx: &CommandContext,
     repo: &UserRepo,
-    name: &str,
+    file: CheckedLoopFile,
 ) -> Result<(CheckedSpec, Vec<(String, String)>), CommandError> {
-    let loops = cx.loops(repo)?;
-    let file = loops.find(name)?;
-    let spec = cx.with_configured_agents(file.spec.clone(), repo)?;
-    let file = CheckedLoopFile { file: file.file.clone(), spec };
-    let mut found = LoopPreflight::check(cx, repo, &file, &mut PreflightCache::default()).await?.problems;
+    let spec = cx.with_configured_agents(file.spec, repo)?;
+    let file = CheckedLoopFile { file: file.file, spec };
+    let mut found = LoopPreflight::check(&file, &mut PreflightCache::new(cx, repo)?).await?.problems;
     found.extend(prompts::check_prompts(&repo.work_tree));
     if !found.is_empty() {
         return Err(error_from_problems(&found));
     }
-    if !loops.problems.is_empty() {
-        cx.out.note("note: other loop files have problems: loopwright check");
-    }
+    ModelAccess::read(cx)?.ensure_access(&file.spec)?;
     let inputs = file.hash_inputs(repo);
     Ok((file.spec, inputs))
 }

@@ -7,7 +7,7 @@ use crate::view::repo_view::RepoView;
 use crate::view::simulate::{SimulationBasis, SimulationView};
 use crate::view::time::now_ms;
 use loopwright::store::{RoundRow, RoundsFilter, RoundsQuery, ScheduleRow, Store};
-use loopwright_core::dispatch::{LoopEntry, LoopStanding};
+use loopwright_core::dispatch::{LoopEntry, LoopKey, LoopStanding};
 use loopwright_core::forecast::{self, ForecastLoop, ForecastRequest, RoundProfile};
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::units::{TimeSpan, Usd};
@@ -32,8 +32,10 @@ pub(crate) struct SimulateArgs {
 const HISTORY: u32 = 200;
 /// The simulations from which the spread of costs is computed.
 const PLAYS: usize = 200;
-/// The steps of all simulations together, which take a second or two.
+/// The steps of the simulations after the first, which take a second or two.
 const STEPS: usize = 1_000_000;
+/// The steps after which one simulation is cut.
+const RUN_STEPS: usize = 10_000_000;
 const DAY_MS: i64 = 86_400_000;
 
 fn span(text: &str) -> Result<TimeSpan, String> {
@@ -54,7 +56,7 @@ pub(crate) async fn run(args: SimulateArgs, cx: &CommandContext) -> VerbResult {
     let mut plans = Vec::new();
     for here in &fleet {
         for file in &here.loops.loops {
-            plans.push(plan(cx, here, file, store.as_deref(), args.takes).await?);
+            plans.push(plan(here, file, store.as_deref(), args.takes).await?);
         }
     }
     let (plans, bases): (Vec<_>, Vec<_>) = plans.into_iter().unzip();
@@ -67,22 +69,22 @@ pub(crate) async fn run(args: SimulateArgs, cx: &CommandContext) -> VerbResult {
         plays: PLAYS,
         seed: args.seed,
         steps_max: STEPS,
+        run_steps_max: RUN_STEPS,
     };
     let predicted = forecast::forecast(&plans, &question);
     let simulation = SimulationView::from_forecast(&question, &plans, &bases, predicted, args.decisions);
-    Ok(cx.out.answer(&simulation, || simulation.render(cx.out.width())))
+    Ok(cx.out.answer(&simulation, || simulation.render(&cx.out)))
 }
 
 /// A loop with the profile of its earlier rounds, or with the assumed one.
 async fn plan(
-    cx: &CommandContext,
     here: &RepoView,
     file: &CheckedLoopFile,
     store: Option<&Store>,
     takes: TimeSpan,
 ) -> Result<(ForecastLoop, SimulationBasis), CommandError> {
     let spec = &file.spec;
-    let entry = LoopEntry::from_spec(spec, &here.repo.id, &cx.system_zone());
+    let entry = LoopEntry::from_spec(spec, &here.repo.id, &here.zone);
     let entry = entry.map_err(|problem| CommandError::invalid(problem.text).hint(problem.hint))?;
     let mut rounds = Vec::new();
     if let Some(store) = store {
@@ -90,8 +92,8 @@ async fn plan(
             repo: Some(here.repo.id.clone()),
             loop_name: Some(spec.name.clone()),
             which: RoundsFilter::All,
-            before: None,
             limit: HISTORY,
+            ..RoundsQuery::default()
         };
         rounds = store.rounds(query).await?.iter().filter_map(past_round).collect();
     }
@@ -101,7 +103,8 @@ async fn plan(
         let usd = spec.budget.round.usd.unwrap_or(Usd(0));
         rounds.push(RoundProfile { duration_ms, usd, outcome: RoundOutcome::Reported });
     }
-    Ok((ForecastLoop { entry, rounds, day: spec.budget.day.usd }, basis))
+    let after = spec.on.after.iter().map(|name| LoopKey::new(&here.repo.id, name)).collect();
+    Ok((ForecastLoop { entry, rounds, day: spec.budget.day.usd, after }, basis))
 }
 
 /// The profile of a recorded round; `None` if a crash or a person ended it, because that does not predict the next.

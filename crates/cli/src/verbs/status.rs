@@ -3,7 +3,7 @@
 use super::{CommandContext, CommandError, CommandErrorKind, CommandExit, VerbResult, safe};
 use crate::control::DaemonConnection;
 use crate::view::repo_view::{RepoView, read_stop_file};
-use crate::view::status::{DaemonLine, StatusView};
+use crate::view::status::{DaemonLine, LoopFilter, LoopLine, StatusView};
 use crate::view::time::{self, Moment, now_ms};
 use loopwright::store::{DISPATCHER, Store};
 use std::sync::Arc;
@@ -14,6 +14,11 @@ pub(crate) struct StatusArgs {
     /// Refresh the list until you press Ctrl-C
     #[arg(long)]
     pub(crate) watch: bool,
+    /// Show the loops of all repositories, also inside a repository
+    #[arg(long)]
+    pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) filter: LoopFilter,
 }
 
 /// How long a page of `--watch` is shown.
@@ -21,20 +26,25 @@ const STANDS: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(args: StatusArgs, cx: &CommandContext) -> VerbResult {
     if !args.watch || !cx.out.is_terminal() || cx.out.is_json() {
-        return once(cx).await;
+        return once(cx, &args).await;
     }
     let mut pages = tokio::time::interval(STANDS);
     loop {
         tokio::select! {
             _ = tokio::signal::ctrl_c() => return Ok(CommandExit::DONE),
-            _ = pages.tick() => cx.out.redraw(&page(&read(cx).await?, cx)),
+            _ = pages.tick() => cx.out.redraw(&page(&read_watched(cx, &args).await?, cx)),
         }
     }
 }
 
-async fn once(cx: &CommandContext) -> VerbResult {
-    let status = read(cx).await?;
+async fn once(cx: &CommandContext, args: &StatusArgs) -> VerbResult {
+    let status = read_watched(cx, args).await?;
     Ok(cx.out.answer(&status, || page(&status, cx)))
+}
+
+async fn read_watched(cx: &CommandContext, args: &StatusArgs) -> Result<StatusView, CommandError> {
+    let status = if args.all { read_all(cx).await? } else { read(cx).await? };
+    Ok(status.filtered(&args.filter))
 }
 
 /// The repository here and the store. Searches the one while the other opens: each takes a few milliseconds.
@@ -47,13 +57,16 @@ pub(super) async fn here_and_store(
 
 async fn read(cx: &CommandContext) -> Result<StatusView, CommandError> {
     let (here, store) = here_and_store(cx).await?;
-    let mut status = match here.filter(RepoView::has_loops) {
-        Some(here) => StatusView::read(store.as_deref(), Some(&here), now_ms()).await?,
-        None => {
-            StatusView::read_fleet(store.as_deref(), &RepoView::find_fleet(cx).await?, read_stop_file(cx), now_ms())
-                .await?
-        }
-    };
+    let Some(here) = here.filter(RepoView::has_loops) else { return read_all(cx).await };
+    let mut status = StatusView::read(store.as_deref(), Some(&here), now_ms()).await?;
+    status.daemon = find_daemon(cx, store.as_deref()).await?;
+    Ok(status)
+}
+
+/// The loops of every repository that a daemon started here would manage, and those that have ever run.
+async fn read_all(cx: &CommandContext) -> Result<StatusView, CommandError> {
+    let (store, fleet) = (open_store_if_any(cx).await?, RepoView::find_fleet(cx).await?);
+    let mut status = StatusView::read_fleet(store.as_deref(), &fleet, read_stop_file(cx), now_ms()).await?;
     status.daemon = find_daemon(cx, store.as_deref()).await?;
     Ok(status)
 }
@@ -84,12 +97,30 @@ pub(super) async fn open_store_if_any(cx: &CommandContext) -> Result<Option<Arc<
     }
 }
 
+/// The most running rounds that are listed.
+const RUNNING_MAX: usize = 20;
+
+/// The running rounds, a line each.
+fn running(status: &StatusView, cx: &CommandContext) -> String {
+    let Ok((state, _)) = cx.state_dir() else { return String::new() };
+    let width = cx.out.width();
+    let lines: Vec<_> =
+        status.running.iter().take(RUNNING_MAX).map(|line| line.render(&state, now_ms(), width)).collect();
+    if lines.is_empty() { String::new() } else { format!("\n\n{}", lines.join("\n")) }
+}
+
 fn page(status: &StatusView, cx: &CommandContext) -> String {
+    if status.loops.is_empty() && status.counts.values().any(|count| *count > 0) {
+        return "no loop matches".to_owned();
+    }
     if status.loops.is_empty() {
         return "no loops yet\nwrite one with `loopwright init`, or see `loopwright demo`".to_owned();
     }
     let waiting: usize = status.loops.iter().map(|line| line.waiting).sum();
-    let mut page = status.render(now_ms(), cx.out.width());
+    let mut page = status.render(now_ms(), &cx.out);
+    page.push_str(&running(status, cx));
+    let workflows: Vec<_> = status.workflows.iter().map(|line| format!("\n\n{}", line.render())).collect();
+    page.push_str(&workflows.concat());
     let invalid = status.loops.iter().filter(|line| line.status.word() == "invalid").count();
     if let Some(why) = &status.stopped {
         page.push_str(&format!("\n\neverything is stopped {}\nto let loops start again: loopwright thaw", safe(why)));
@@ -103,6 +134,13 @@ fn page(status: &StatusView, cx: &CommandContext) -> String {
         }
         None if is_timed => page.push_str("\n\nno daemon runs, so nothing starts on its own: loopwright up"),
         None => {}
+    }
+    // In the other states the reason is the one of the state.
+    let is_plain = |line: &&LoopLine| matches!(line.status.word(), "idle" | "due" | "running" | "waiting");
+    for line in status.loops.iter().filter(is_plain) {
+        if let Some(kept) = &line.paused_reason {
+            page.push_str(&format!("\n\n{}: {}", safe(&line.name), safe(kept)));
+        }
     }
     for line in &status.loops {
         if let Some(ceiling) = &line.ceiling {

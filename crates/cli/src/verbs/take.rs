@@ -27,7 +27,7 @@ pub(crate) async fn run(args: TakeArgs, cx: &CommandContext) -> VerbResult {
     let LastSealedChange { commit, base, .. } = change;
     let git = cx.git();
     let repo = git.discover(Path::new(&row.repo_path)).await?;
-    let spaces = open_workspaces(cx, &row).await?;
+    let spaces = open_workspaces(cx, &row, &commit).await?;
     let taken = repo.add_take_branch(&git, spaces.engine(), &row.id, &commit, &base).await;
     let branch = taken.map_err(|error| match error.kind {
         GitErrorKind::Moved => CommandError::refused(format!("branch `take/{}` already exists", row.id))

@@ -4,8 +4,8 @@ use super::{CommandContext, CommandExit, VerbResult, close, safe};
 use crate::daemon::{DaemonFleet, DaemonLog, TimestampStyle, open_as_owner};
 use crate::error::with_count;
 use crate::signals::CurrentRound;
+use crate::upkeep::keep_up_loops;
 use crate::view::time::timestamp;
-use loopwright::Engine;
 use loopwright::daemon::{TickReport, tick};
 use loopwright_core::dispatch::{OccurrenceOutcome, OccurrenceReceipt};
 use loopwright_core::outcome::RoundOutcome;
@@ -17,22 +17,16 @@ pub(crate) async fn run(cx: &CommandContext) -> VerbResult {
     // If that fails, it stays as it was.
     let _ = loopwright::proc::make_undumpable();
     let engine = open_as_owner(cx).await?;
-    let teller = Arc::new(DaemonLog::new(&cx.out, TimestampStyle::TimeOfDay, cx.progress_detail()?));
-    let fleet = DaemonFleet::new(cx, &teller, &engine)?;
+    let daemon_log = Arc::new(DaemonLog::new(&cx.out, TimestampStyle::TimeOfDay, cx.progress_detail()?));
+    let fleet = DaemonFleet::new(cx, &daemon_log, &engine)?;
     let limits = fleet.limits()?;
     let cancel = cx.cancel(&CurrentRound::default());
-    engine.events().attach(teller).keep();
-    follow_works(cx, &engine).await;
+    engine.events().attach(daemon_log).keep();
+    let upkeep = keep_up_loops(cx, &engine, &cancel).await;
+    upkeep.problems.iter().chain(&upkeep.done).for_each(|line| cx.out.note(&safe(line)));
     let report = close(&engine, tick(engine.clone(), Arc::new(fleet), limits, &cancel).await).await?;
     cx.out.answer(&document(&report), || page(&report));
     Ok(if cancel.is_cancelled() { CommandExit::INTERRUPTED } else { CommandExit::DONE })
-}
-
-/// Looks once at the changes that were sent. A forge that cannot be read changes nothing, and no round waits for it.
-async fn follow_works(cx: &CommandContext, engine: &Engine) {
-    if let Err(error) = engine.follow_works(cx).await {
-        cx.out.note(&safe(&format!("sent changes were not followed: {error}")));
-    }
 }
 
 fn document(report: &TickReport) -> Value {

@@ -11,7 +11,7 @@ pub(crate) struct UpArgs {
     #[arg(long)]
     detach: bool,
     /// How long running rounds may take to end when the daemon stops
-    #[arg(long, value_name = "SPAN", default_value = "60s", value_parser = span)]
+    #[arg(long, value_name = "SPAN", default_value = "60s")]
     grace: TimeSpan,
     /// Receive webhooks at this address [default: `webhooks.listen` of your configuration, else none]
     #[arg(long, value_name = "ADDRESS")]
@@ -19,10 +19,6 @@ pub(crate) struct UpArgs {
     /// Set in the process that `--detach` starts
     #[arg(long, hide = true, conflicts_with = "detach")]
     detached: bool,
-}
-
-fn span(text: &str) -> Result<TimeSpan, String> {
-    TimeSpan::parse(text).ok_or_else(|| "a time such as `30s` or `5m`".to_owned())
 }
 
 pub(crate) async fn run(args: UpArgs, cx: &CommandContext) -> VerbResult {

@@ -6,9 +6,12 @@ use loopwright::store::{StoreFlaw, VerifyReport};
 use serde_json::json;
 
 pub(crate) async fn run(cx: &CommandContext) -> VerbResult {
-    let report = cx.open_store_read_only().await?.verify().await?;
+    let store = cx.open_store_read_only().await?;
+    // The size of a database that cannot be read is unknown; the report says why.
+    let (report, bytes) = (store.verify().await?, store.size_bytes().await.ok());
     let broken = report.broken.as_ref().map(|b| json!({"seq": b.seq, "round": b.round, "why": b.why}));
-    let document = json!({"schema": 1, "ok": report.is_ok(), "events": report.events, "broken": broken});
+    let document =
+        json!({"schema": 1, "ok": report.is_ok(), "events": report.events, "bytes": bytes, "broken": broken});
     cx.out.answer(&document, || page(&report));
     Ok(if report.is_ok() { CommandExit::DONE } else { CommandExit::FAILED })
 }

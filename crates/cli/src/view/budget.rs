@@ -1,10 +1,15 @@
 //! The current budgets: every ceiling that rounds share, the amount used, and the time of the next reset.
 
+use super::list_page::{ListPage, ListWindow};
 use super::repo_view::RepoView;
+use super::standing::state_look;
+use super::time::Moment;
 use super::{CommandError, NOTHING, SCHEMA, Serialize, Store, TextTable, time};
-use loopwright::clock;
+use crate::context::CheckedLoopFile;
+use crate::output::CommandOutput;
 use loopwright::store::{RaiseRow, SpendRow, SpendScope};
 use loopwright_core::budget::{BudgetAccount, BudgetScope, Reservation, SpendAllowance};
+use loopwright_core::cadence::DayZone;
 use loopwright_core::config::SharedBudget;
 use loopwright_core::units::Usd;
 
@@ -13,6 +18,7 @@ use loopwright_core::units::Usd;
 pub(crate) struct BudgetView {
     schema: u32,
     day: String,
+    page: ListPage,
     scopes: Vec<Line>,
     raises: Vec<Raised>,
 }
@@ -29,7 +35,7 @@ struct Line {
     spent: Amount,
     reserved: Amount,
     left: Amount,
-    resets: String,
+    resets: Moment,
 }
 
 /// Money and tokens; null where there is no ceiling.
@@ -69,38 +75,62 @@ pub(crate) struct BudgetQuery<'a> {
     pub(crate) store: Option<&'a Store>,
     pub(crate) here: Option<&'a RepoView>,
     pub(crate) shared: SharedBudget,
+    pub(crate) scopes: BudgetsListed,
+    /// The wanted part of the budgets; only these are read from the store.
+    pub(crate) window: ListWindow,
     pub(crate) now: i64,
+}
+
+/// The budgets that are listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BudgetsListed {
+    /// All of them.
+    All,
+    /// Those that several loops share.
+    Shared,
+}
+
+/// A budget before its spend is read.
+struct BudgetPlan {
+    scope: BudgetScope,
+    spend: SpendScope,
+    zone: DayZone,
+    repo: Option<String>,
+    loop_name: Option<String>,
+    ceiling: SpendAllowance,
 }
 
 impl BudgetView {
     /// Reads the budgets: of the loops of this repository, of the repository's day, and of all loops together.
     pub(crate) async fn read(looked: &BudgetQuery<'_>) -> Result<Self, CommandError> {
-        let day = clock::day(looked.now);
-        let raises = match looked.store {
-            Some(store) => store.raises(&day).await?,
-            None => Vec::new(),
-        };
-        let mut scopes = Vec::new();
-        if let Some(here) = looked.here {
-            let repo = &here.repo.id;
-            for file in &here.loops.loops {
-                let name = &file.spec.name;
-                let ceiling = file.spec.budget.day.allowance().raised_by(added(&raises, repo, name));
-                scopes.push(looked.line(BudgetScope::Day, SpendScope::Loop, Some(repo), Some(name), ceiling).await?);
+        let zone = time::day_zone();
+        let day = zone.day(looked.now);
+        let mut raises = Vec::new();
+        // The days of loops in other zones are at most one day away.
+        for shift_ms in [-DAY_MS, 0, DAY_MS] {
+            if let Some(store) = looked.store {
+                raises.extend(store.raises(&zone.day(looked.now + shift_ms)).await?);
             }
-            let day = looked.shared.repo_day;
-            scopes.push(looked.line(BudgetScope::RepoDay, SpendScope::Repo, Some(repo), None, day).await?);
         }
-        let SharedBudget { fleet_day, fleet_month, .. } = looked.shared;
-        scopes.push(looked.line(BudgetScope::FleetDay, SpendScope::Fleet, None, None, fleet_day).await?);
-        scopes.push(looked.line(BudgetScope::FleetMonth, SpendScope::Month, None, None, fleet_month).await?);
-        Ok(Self { schema: SCHEMA, day, scopes, raises: raises.into_iter().map(raised).collect() })
+        let plans = looked.plans(&zone, &mut raises);
+        let is_here = |row: &RaiseRow| {
+            let here = looked.here.filter(|here| here.repo.id == row.repo);
+            here.is_some_and(|here| here.has_loop_named(&row.loop_name))
+        };
+        raises.retain(|row| is_here(row) || row.day == day);
+        let page = looked.window.page(plans.len());
+        let mut scopes = Vec::new();
+        for plan in &plans[looked.window.places(plans.len())] {
+            scopes.push(looked.line(plan).await?);
+        }
+        Ok(Self { schema: SCHEMA, day, page, scopes, raises: raises.into_iter().map(raised).collect() })
     }
 
     /// The page for people.
-    pub(crate) fn render(&self, width: usize) -> String {
+    pub(crate) fn render(&self, out: &CommandOutput) -> String {
         let headings = ["SCOPE", "USED", "", "SPENT", "RESERVED", "CEILING", "LEFT", "STATUS", "RESETS"];
-        let mut page = TextTable::new(headings, self.scopes.iter().map(Line::cells)).render_within(width);
+        let mut page =
+            TextTable::new(headings, self.scopes.iter().map(Line::cells)).with_look(7, state_look).render_for(out);
         for raise in &self.raises {
             let of = raise.round.as_ref().map_or("today".to_owned(), |round| format!("round {round}"));
             let what = crate::output::safe(&format!("{} raised {} for {of}", raise.actor, raise.loop_name));
@@ -110,18 +140,53 @@ impl BudgetView {
     }
 }
 
+impl BudgetPlan {
+    fn shared((scope, spend): (BudgetScope, SpendScope), zone: &DayZone, ceiling: SpendAllowance) -> Self {
+        Self { scope, spend, zone: zone.clone(), repo: None, loop_name: None, ceiling }
+    }
+}
+
 impl BudgetQuery<'_> {
-    async fn line(
-        &self,
-        scope: BudgetScope,
-        spend: SpendScope,
-        repo: Option<&String>,
-        name: Option<&String>,
-        ceiling: SpendAllowance,
-    ) -> Result<Line, CommandError> {
-        let text = |text: Option<&String>| text.cloned().unwrap_or_default();
+    /// The budgets of the loops here, of the repository, and of all loops together.
+    fn plans(&self, zone: &DayZone, raises: &mut Vec<RaiseRow>) -> Vec<BudgetPlan> {
+        let mut plans = Vec::new();
+        let SharedBudget { repo_day, fleet_day, fleet_month, .. } = self.shared;
+        if let Some(here) = self.here {
+            if self.scopes == BudgetsListed::All {
+                plans = self.loop_plans(here, zone, raises);
+            }
+            let repo = Some(here.repo.id.clone());
+            plans.push(BudgetPlan {
+                repo,
+                ..BudgetPlan::shared((BudgetScope::RepoDay, SpendScope::Repo), zone, repo_day)
+            });
+        }
+        plans.push(BudgetPlan::shared((BudgetScope::FleetDay, SpendScope::Fleet), zone, fleet_day));
+        plans.push(BudgetPlan::shared((BudgetScope::FleetMonth, SpendScope::Month), zone, fleet_month));
+        plans
+    }
+
+    /// The day's budget of each loop with its raises; raises of other days of the loop's zone are left out.
+    fn loop_plans(&self, here: &RepoView, zone: &DayZone, raises: &mut Vec<RaiseRow>) -> Vec<BudgetPlan> {
+        let repo = &here.repo.id;
+        let plan = |file: &CheckedLoopFile| {
+            let (name, zone) = (&file.spec.name, zone.of_loop(&file.spec));
+            let today = zone.day(self.now);
+            let is_own = |row: &RaiseRow| row.repo == *repo && row.loop_name == *name;
+            raises.retain(|row| !is_own(row) || row.day == today);
+            let ceiling = file.spec.budget.day.allowance().raised_by(added(raises, repo, name));
+            let (repo, loop_name) = (Some(repo.clone()), Some(name.clone()));
+            BudgetPlan { scope: BudgetScope::Day, spend: SpendScope::Loop, zone, repo, loop_name, ceiling }
+        };
+        here.loops.loops.iter().map(plan).collect()
+    }
+
+    async fn line(&self, plan: &BudgetPlan) -> Result<Line, CommandError> {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let BudgetPlan { scope, spend, zone, repo, loop_name, ceiling } = plan;
+        let (scope, ceiling) = (*scope, *ceiling);
         let row = match self.store {
-            Some(store) => store.spend(spend, &text(repo), &text(name), &clock::day(self.now)).await?,
+            Some(store) => store.spend(*spend, &text(repo), &text(loop_name), &zone.day(self.now)).await?,
             None => SpendRow::default(),
         };
         let spent = amount(row.settled_micros, row.settled_tokens);
@@ -135,14 +200,14 @@ impl BudgetQuery<'_> {
         };
         Ok(Line {
             scope: scope.word(),
-            loop_name: name.cloned(),
-            repo: repo.cloned(),
+            loop_name: loop_name.clone(),
+            repo: repo.clone(),
             status,
             ceiling: ceiling.into(),
             spent: spent.into(),
             reserved: reserved.into(),
             left: account.left().into(),
-            resets: time::timestamp(next_reset_ms(scope, self.now)),
+            resets: Moment(next_reset_ms(scope, self.now, zone)),
         })
     }
 }
@@ -167,7 +232,7 @@ impl Line {
             money(&self.ceiling),
             money(&self.left),
             self.status.to_owned(),
-            self.resets.clone(),
+            time::date_and_time(self.resets.0),
         ]
     }
 
@@ -213,15 +278,9 @@ fn raised(row: RaiseRow) -> Raised {
 
 const DAY_MS: i64 = 86_400_000;
 
-/// The next reset of a scope: the next midnight, or the first of the next month, in UTC.
-fn next_reset_ms(scope: BudgetScope, now: i64) -> i64 {
-    let midnight = (now.div_euclid(DAY_MS) + 1) * DAY_MS;
-    if scope != BudgetScope::FleetMonth {
-        return midnight;
-    }
-    let month = |ms: i64| clock::day(ms).chars().take(7).collect::<String>();
-    let this = month(now);
-    (0..32).map(|days| midnight + days * DAY_MS).find(|ms| month(*ms) != this).unwrap_or(midnight)
+/// The next reset of a scope: the next midnight of the zone, or the first of the next month.
+fn next_reset_ms(scope: BudgetScope, now: i64, zone: &DayZone) -> i64 {
+    if scope == BudgetScope::FleetMonth { zone.next_month_ms(now) } else { zone.next_day_ms(now) }
 }
 
 #[cfg(test)]
@@ -232,11 +291,11 @@ mod tests {
     fn days_begin_at_midnight_and_months_on_their_first() {
         let at = |ms| time::timestamp(ms);
         let now = 1_793_700_000_000; // 2026-11-03
-        assert_eq!(at(next_reset_ms(BudgetScope::Day, now)).get(10..), Some("T00:00:00Z"));
+        assert_eq!(at(next_reset_ms(BudgetScope::Day, now, &DayZone::default())).get(10..), Some("T00:00:00Z"));
         assert!(
-            at(next_reset_ms(BudgetScope::FleetMonth, now)).ends_with("-12-01T00:00:00Z"),
+            at(next_reset_ms(BudgetScope::FleetMonth, now, &DayZone::default())).ends_with("-12-01T00:00:00Z"),
             "{}",
-            at(next_reset_ms(BudgetScope::FleetMonth, now))
+            at(next_reset_ms(BudgetScope::FleetMonth, now, &DayZone::default()))
         );
     }
 

@@ -6,6 +6,7 @@ use super::{CommandError, SCHEMA, Serialize, safe};
 use crate::context::CommandContext;
 use crate::error::{error_chain, with_count};
 use crate::output::{CommandOutput, TextStyle};
+use crate::verbs::gc::format_bytes;
 use loopwright::git::Oid;
 use loopwright::store::RoundRow;
 use loopwright::workspace::Workspaces;
@@ -63,7 +64,7 @@ impl RoundDiff {
         record: &RoundRecord,
     ) -> Result<Option<Self>, CommandError> {
         let Some(change) = LastSealedChange::last(record.round.facts()) else { return Ok(None) };
-        let spaces = open_workspaces(cx, row).await?;
+        let spaces = open_workspaces(cx, row, &change.commit).await?;
         let read = spaces.engine().unified_diff(&change.base, &change.commit, DIFF_MAX).await?;
         Ok(Some(Self {
             schema: SCHEMA,
@@ -91,6 +92,11 @@ impl RoundDiff {
         format!("{lines}{}, +{added} -{removed}", with_count(self.files.len(), "file"))
     }
 
+    /// Whether this many lines are all of the change.
+    pub(crate) fn is_whole(&self, lines_max: usize) -> bool {
+        self.whole && self.diff.lines().count() <= lines_max
+    }
+
     /// The diff with colours where the output shows them, at most `lines_max` lines of it.
     pub(crate) fn render(&self, out: &CommandOutput, lines_max: usize) -> String {
         let mut page = String::with_capacity(self.diff.len());
@@ -101,17 +107,29 @@ impl RoundDiff {
         let left = self.diff.lines().count().saturating_sub(lines_max);
         if left > 0 {
             page.push_str(&format!("… {} more: loopwright diff {}\n", with_count(left, "line"), safe(&self.round)));
+        } else if !self.whole {
+            let shown = format_bytes(DIFF_MAX as u64);
+            page.push_str(&format!("… only its first {shown} are shown: loopwright take {}\n", safe(&self.round)));
         }
         page
     }
 }
 
-/// Opens the engine's repository of a round's repository.
-pub(crate) async fn open_workspaces(cx: &CommandContext, row: &RoundRow) -> Result<Workspaces, CommandError> {
+/// Opens the engine's repository that has a round's change. `gc` removes the changes of old rounds.
+pub(crate) async fn open_workspaces(
+    cx: &CommandContext,
+    row: &RoundRow,
+    commit: &Oid,
+) -> Result<Workspaces, CommandError> {
     let git = cx.git();
     let repo = git.discover(Path::new(&row.repo_path)).await?;
     let spaces = Workspaces::open(git, &cx.state_dir()?.0, repo).await;
-    spaces.map_err(|error| CommandError::failed(error_chain(&error)))
+    let spaces = spaces.map_err(|error| CommandError::failed(error_chain(&error)))?;
+    match spaces.engine().resolve(&format!("{commit}^{{commit}}")).await? {
+        Some(_) => Ok(spaces),
+        None => Err(CommandError::refused(format!("the change of round {} is no longer stored", row.id))
+            .hint("`loopwright gc` removes the changes of rounds that are older than `retention: { days: 30 }`")),
+    }
 }
 
 fn coloured(out: &CommandOutput, line: &str) -> String {

@@ -82,7 +82,7 @@ impl From<&LevelStanding> for EvidenceView {
             percent: rate.percent(),
         });
         let promoted = standing.promoted.as_ref().map(|row| PromotionLine {
-            level: row.level.clone(),
+            level: row.level.short().to_owned(),
             by: row.actor.clone(),
             at: Moment(row.at_ms),
             spec_hash: row.spec_hash.clone(),

@@ -3,8 +3,9 @@
 use super::page;
 use super::repo_view::{RepoView, describe_cadence};
 use super::rounds::RoundRecord;
+use super::standing::{ABANDONED, RoundStanding, read_standing};
 use super::status::{self, LoopLine, LoopStatus};
-use super::time::timestamp;
+use super::time::date_and_time;
 use super::{CommandError, SCHEMA, Serialize, Store, safe};
 use crate::output::safe_lines;
 use loopwright::store::{RoundRow, RoundsQuery};
@@ -37,8 +38,9 @@ impl ExplanationView {
     pub(crate) async fn for_round(store: &Store, row: &RoundRow) -> Result<Self, CommandError> {
         let story = RoundRecord::read(store, &row.id).await?;
         let report = story.report();
-        let outcome = report.outcome.map_or("still running", RoundOutcome::word);
-        let mut because = vec![format!("round {} of {} is {outcome}", row.id, row.loop_name)];
+        let standing = read_standing(store, row).await?;
+        let mut because = vec![format!("round {} of {} is {}", row.id, row.loop_name, standing.text())];
+        because.extend(matches!(standing, RoundStanding::Abandoned(_)).then(|| ABANDONED.to_owned()));
         because.extend(report.reasons.last().map(|last| format!("decided at {}: {}", last.stage.word(), last.text)));
         Ok(Self {
             schema: SCHEMA,
@@ -50,7 +52,7 @@ impl ExplanationView {
             because,
             history: story.history()?,
             output: page::failed_outputs(&report),
-            next: page::next_steps(&report),
+            next: page::steps_of(&report, standing),
             reasons: report.reasons,
         })
     }
@@ -61,15 +63,20 @@ impl ExplanationView {
         here: Option<&RepoView>,
         name: &str,
         now: i64,
-        why: Option<LoopExplanation>,
+        daemon: DaemonAnswer,
     ) -> Result<Self, CommandError> {
+        let (why, silent) = match daemon {
+            DaemonAnswer::Explained(why) => (Some(why), None),
+            DaemonAnswer::Silent(pid) => (None, Some(pid)),
+            DaemonAnswer::None => (None, None),
+        };
         let line = status::find_loop_line(store, here, name, now).await?;
         let last = last_round(store, &line).await?;
         let mut because = vec![match &why {
             Some(why) => format!("{name}: {}", why.text()),
             None => describe_status(&line, last.as_ref()),
         }];
-        because.extend(why.is_none().then(|| starts(here, &line)));
+        because.extend(why.is_none().then(|| starts(here, &line, silent)));
         let is_broken = line.status == LoopStatus::Invalid && why.is_some();
         because.extend(
             line.paused_reason
@@ -78,12 +85,16 @@ impl ExplanationView {
                 .map(|what| format!("its file is unusable, so its last good form is in use: {what}")),
         );
         because.extend(line.ceiling.as_ref().map(|ceiling| format!("{name} {}", ceiling.text)));
-        because.extend(last.as_ref().map(describe_end));
-        let mut next: Vec<String> = change(&line, why.as_ref()).into_iter().collect();
+        let standing = match (&last, store) {
+            (Some(row), Some(store)) => Some(read_standing(store, row).await?),
+            _ => None,
+        };
+        because.extend(last.as_ref().zip(standing).map(|(row, standing)| describe_end(row, standing)));
+        let mut next: Vec<String> = change(&line, why.as_ref(), silent).into_iter().collect();
         next.extend(is_broken.then(|| format!("see the problems: loopwright check {name}")));
-        match (&last, store) {
-            (Some(row), Some(store)) => {
-                next.extend(page::next_steps(&RoundRecord::read(store, &row.id).await?.report()))
+        match (&last, store, standing) {
+            (Some(row), Some(store), Some(standing)) => {
+                next.extend(page::steps_of(&RoundRecord::read(store, &row.id).await?.report(), standing))
             }
             _ => next.push(format!("start it: loopwright run {name}")),
         }
@@ -136,6 +147,7 @@ fn describe_status(line: &LoopLine, last: Option<&RoundRow>) -> String {
         LoopStatus::Running => format!("{name} is running round {round}"),
         LoopStatus::Waiting => format!("{name} waits for a person to answer round {round}"),
         LoopStatus::Due => format!("{name} is due, but nothing has started it yet"),
+        LoopStatus::Abandoned => format!("{name} is abandoned: {ABANDONED}"),
         LoopStatus::Stopped | LoopStatus::Invalid | LoopStatus::Paused | LoopStatus::CoolingDown => {
             let why = line.paused_reason.as_deref().unwrap_or_default();
             format!("{name} is {}: {why}", line.status.word())
@@ -143,9 +155,23 @@ fn describe_status(line: &LoopLine, last: Option<&RoundRow>) -> String {
     }
 }
 
+/// The answer of the daemon about a loop.
+#[derive(Debug)]
+pub(crate) enum DaemonAnswer {
+    /// Its explanation.
+    Explained(LoopExplanation),
+    /// A daemon listens and does not answer.
+    Silent(i32),
+    /// No daemon runs, or it does not know the loop.
+    None,
+}
+
 /// The command that would change the state of the loop.
-fn change(line: &LoopLine, why: Option<&LoopExplanation>) -> Option<String> {
+fn change(line: &LoopLine, why: Option<&LoopExplanation>, silent: Option<i32>) -> Option<String> {
     let name = &line.name;
+    if let Some(pid) = silent {
+        return Some(format!("see what the daemon does: ps -o pid,stat,cmd -p {pid}; wake it: kill -CONT {pid}"));
+    }
     match (why, line.status) {
         (Some(why), _) => why.remedy(name),
         (None, LoopStatus::Paused) => Some(format!("to let it start again: loopwright resume {name}")),
@@ -156,17 +182,20 @@ fn change(line: &LoopLine, why: Option<&LoopExplanation>) -> Option<String> {
     }
 }
 
-fn starts(here: Option<&RepoView>, line: &LoopLine) -> String {
-    let at = line.next.map_or(String::new(), |at| format!(" (next at {})", timestamp(at.0)));
+fn starts(here: Option<&RepoView>, line: &LoopLine, silent: Option<i32>) -> String {
+    let daemon = silent.map_or("no daemon runs here, so it only starts manually".to_owned(), |pid| {
+        format!("the daemon, process {pid}, does not answer, so it starts nothing")
+    });
+    let at = line.next.map_or(String::new(), |at| format!(" (next at {})", date_and_time(at.0)));
     match here.and_then(|here| here.file(&line.name)).map(|file| describe_cadence(&file.spec.on)) {
         None => "its loop file is not here, so its triggers are unknown".to_owned(),
         Some(words) if words.starts_with("manual") => "it only starts manually: its file has no trigger".to_owned(),
-        Some(words) => format!("its trigger is {words}{at}; no daemon runs here, so it only starts manually"),
+        Some(words) => format!("its trigger is {words}{at}; {daemon}"),
     }
 }
 
-fn describe_end(row: &RoundRow) -> String {
-    let outcome = row.standing();
+fn describe_end(row: &RoundRow, standing: RoundStanding) -> String {
+    let outcome = standing.text();
     let tail = if row.summary.is_empty() { String::new() } else { format!(": {}", row.summary) };
     format!("its last round {} is {outcome}{tail}", row.id)
 }

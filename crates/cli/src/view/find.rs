@@ -3,13 +3,13 @@
 use super::repo_view::RepoView;
 use super::{CommandError, Store};
 use loopwright::EngineError;
-use loopwright::store::{InboxKind, InboxRow, RoundRow, RoundsQuery};
+use loopwright::store::{InboxKind, InboxRow, RoundRow, RoundsQuery, WorkflowRow};
 
 /// The longest text that is looked up.
 const TEXT_MAX: usize = 200;
 
-/// A shorter beginning is more likely a typo than an id, and an answer cannot be undone.
-const BEGINNING_MIN: usize = 4;
+/// Every id begins with `r`, so that alone is more likely a typo than an id, and an answer cannot be undone.
+const BEGINNING_MIN: usize = 2;
 
 /// The thing that an id names.
 pub(crate) enum LookupTarget {
@@ -17,6 +17,27 @@ pub(crate) enum LookupTarget {
     Round(Box<RoundRow>),
     /// A loop, by its name.
     Loop(String),
+}
+
+/// The work that an id names: a person can follow, steer, pause and stop both.
+pub(crate) enum RunTarget {
+    /// A round.
+    Round(Box<RoundRow>),
+    /// A dynamic workflow.
+    Workflow(Box<WorkflowRow>),
+}
+
+/// A round or a workflow by its id or its beginning. A whole id wins over a beginning, and a round over a workflow.
+pub(crate) async fn find_run(store: &Store, text: &str) -> Result<RunTarget, CommandError> {
+    let workflow = if text.len() < BEGINNING_MIN { None } else { store.workflow(text).await? };
+    if let Some(row) = workflow.as_ref().filter(|row| row.id == text) {
+        return Ok(RunTarget::Workflow(Box::new(row.clone())));
+    }
+    match (maybe_round(store, text).await?, workflow) {
+        (Some(row), _) => Ok(RunTarget::Round(Box::new(row))),
+        (None, Some(row)) => Ok(RunTarget::Workflow(Box::new(row))),
+        (None, None) => Err(no_round(store, text).await?),
+    }
 }
 
 /// A round by its id, its beginning, or a question about it.

@@ -1,11 +1,14 @@
 //! Everything that waits for a person: the riskiest first, grouped by loop, machine facts above claims of agents.
 
+use super::list_page::{ListPage, ListWindow};
 use super::proposal::ProposalView;
+use super::repo_names::RepoNames;
 use super::rounds::RoundRecord;
 use super::time::{self, Moment};
 use super::{CommandError, SCHEMA, Serialize, Store, safe};
 use crate::context::CommandContext;
 use crate::error::with_count;
+use crate::output::TextStyle;
 use loopwright::store::{InboxKind, InboxRisk, InboxRow};
 use loopwright_core::report::RoundReport;
 use loopwright_core::round::BoundaryLevel;
@@ -23,7 +26,17 @@ const DIFF_LINES: usize = 40;
 #[derive(Debug, Serialize)]
 pub(crate) struct InboxView {
     schema: u32,
+    pub(crate) page: ListPage,
     pub(crate) items: Vec<InboxLine>,
+}
+
+/// The order of the questions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum InboxOrder {
+    /// Loops stay together; the loop with the riskiest question is first
+    Loop,
+    /// The riskiest question first, whatever its loop
+    Risk,
 }
 
 /// One question.
@@ -41,8 +54,16 @@ pub(crate) struct InboxLine {
     pub(crate) candidate: Option<String>,
     pub(crate) summary: String,
     pub(crate) expires: Option<Moment>,
+    pub(crate) repo: String,
     #[serde(skip)]
     created_ms: i64,
+}
+
+/// Whether two questions are about the same candidate of one loop, so that one answer is enough.
+pub(crate) fn is_twin(a: &InboxRow, b: &InboxRow) -> bool {
+    let is_approval = |row: &InboxRow| row.kind == InboxKind::Approval && row.candidate.is_some();
+    let of = |row: &InboxRow| (row.repo.clone(), row.loop_name.clone(), row.candidate.clone());
+    a.id != b.id && is_approval(a) && is_approval(b) && of(a) == of(b)
 }
 
 impl From<InboxRow> for InboxLine {
@@ -57,6 +78,7 @@ impl From<InboxRow> for InboxLine {
             summary: row.summary,
             expires: row.expires_ms.map(Moment),
             created_ms: row.created_ms,
+            repo: row.repo,
         }
     }
 }
@@ -76,36 +98,71 @@ fn as_word<S: serde::Serializer>(value: &impl std::fmt::Display, to: S) -> Resul
 
 impl InboxView {
     /// The open questions; an empty list without a store.
-    pub(crate) async fn read(store: Option<&Store>) -> Result<Self, CommandError> {
-        let rows = match store {
+    pub(crate) async fn read(store: Option<&Store>, repo: Option<&str>) -> Result<Self, CommandError> {
+        let mut rows = match store {
             Some(store) => store.inbox(ITEMS_MAX).await?,
             None => Vec::new(),
         };
+        rows.retain(|row| repo.is_none_or(|repo| row.repo == repo));
         let mut items: Vec<_> = rows.into_iter().map(InboxLine::from).collect();
         sort_by_risk(&mut items);
-        Ok(Self { schema: SCHEMA, items })
+        Ok(Self { schema: SCHEMA, page: ListWindow::default().page(items.len()), items })
+    }
+
+    /// The wanted part in this order.
+    pub(crate) fn arranged(mut self, order: InboxOrder, window: ListWindow) -> Self {
+        if order == InboxOrder::Risk {
+            self.items.sort_by_key(|line| rank(line.risk));
+        }
+        self.page = window.cut(&mut self.items);
+        self
     }
 
     /// The page for people, with the facts of each round from its record.
     pub(crate) async fn render(&self, cx: &CommandContext, store: &Store, now: i64) -> Result<String, CommandError> {
         let mut page = String::new();
         let mut last = None;
-        for (at, line) in self.items.iter().enumerate() {
-            if last != Some(&line.name) {
-                let count = self.items.iter().filter(|other| other.name == line.name).count();
-                page.push_str(&format!("{} ({})\n", safe(&line.name), with_count(count, "question")));
-                last = Some(&line.name);
+        let repos = RepoNames::new(self.items.iter().map(|line| line.repo.as_str()));
+        let (asked, twins) = self.fold_twins();
+        for (at, line) in asked.iter().enumerate() {
+            let of = (&line.repo, &line.name);
+            if last != Some(of) {
+                let count = asked.iter().filter(|other| (&other.repo, &other.name) == of).count();
+                let title = cx.out.style(TextStyle::Bold, &safe(&repos.title(&line.repo, &line.name)));
+                page.push_str(&format!("{title} ({})\n", with_count(count, "question")));
+                last = Some(of);
             }
             page.push_str(&line.head(now));
+            let same: Vec<_> =
+                twins.iter().filter(|twin| twin.is_same(line)).filter_map(|twin| twin.round.as_deref()).collect();
+            if !same.is_empty() {
+                page.push_str(&format!(
+                    "    same:    {} has the same candidate; one answer is enough\n",
+                    safe(&same.join(", "))
+                ));
+            }
             // A question about a loop or an item belongs to a round, but is not about that round's candidate.
             if let Some(round) = line.round.as_ref().filter(|_| at < FACTS_MAX && line.is_about_a_candidate()) {
-                let record = RoundRecord::read(store, round).await?;
-                page.push_str(&facts(&record.report()));
-                page.push_str(&self.proposal(cx, store, round, &record).await?);
+                // One damaged record or candidate must not hide the other questions.
+                let about = self.about_candidate(cx, store, round).await;
+                page.push_str(&about.unwrap_or_else(|error| format!("    damaged: {}\n", safe(&error.text))));
             }
         }
         page.push_str(&self.next());
         Ok(page)
+    }
+
+    /// The questions, each candidate of a loop once, and the repeated ones.
+    fn fold_twins(&self) -> (Vec<&InboxLine>, Vec<&InboxLine>) {
+        let is_repeated = |(at, line): &(usize, &InboxLine)| self.items[..*at].iter().any(|first| first.is_same(line));
+        let (twins, asked): (Vec<_>, Vec<_>) = self.items.iter().enumerate().partition(is_repeated);
+        let lines = |list: Vec<(usize, _)>| list.into_iter().map(|(_, line)| line).collect();
+        (lines(asked), lines(twins))
+    }
+
+    async fn about_candidate(&self, cx: &CommandContext, store: &Store, round: &str) -> Result<String, CommandError> {
+        let record = RoundRecord::read(store, round).await?;
+        Ok(facts(&record.report()) + &self.proposal(cx, store, round, &record).await?)
     }
 
     /// The items, the output of the gates and the diff, while the inbox is short.
@@ -135,12 +192,14 @@ impl InboxView {
 fn sort_by_risk(items: &mut [InboxLine]) {
     let mut worst = std::collections::HashMap::new();
     for line in items.iter() {
-        let entry = worst.entry(line.name.clone()).or_insert(u8::MAX);
+        let entry = worst.entry((line.repo.clone(), line.name.clone())).or_insert(u8::MAX);
         *entry = rank(line.risk).min(*entry);
     }
     items.sort_by(|a, b| {
-        let key =
-            |line: &InboxLine| (worst.get(&line.name).copied(), line.name.clone(), rank(line.risk), line.created_ms);
+        let key = |line: &InboxLine| {
+            let of = (line.repo.clone(), line.name.clone());
+            (worst.get(&of).copied(), of, rank(line.risk), line.created_ms)
+        };
         key(a).cmp(&key(b))
     });
 }
@@ -162,6 +221,12 @@ pub(crate) fn answer_command(kind: InboxKind, loop_name: &str, round: &str) -> O
 }
 
 impl InboxLine {
+    /// Whether another question is about the same candidate of the same loop.
+    fn is_same(&self, other: &Self) -> bool {
+        let of = |line: &Self| (line.repo.clone(), line.name.clone(), line.candidate.clone());
+        self.kind == InboxKind::Approval && other.kind == self.kind && self.candidate.is_some() && of(self) == of(other)
+    }
+
     fn is_about_a_candidate(&self) -> bool {
         answer_command(self.kind, &self.name, self.round.as_deref().unwrap_or_default()).is_none()
     }
@@ -230,7 +295,20 @@ mod tests {
             summary: String::new(),
             expires: None,
             created_ms,
+            repo: String::new(),
         }
+    }
+
+    #[test]
+    fn the_same_candidate_of_one_loop_is_one_question() {
+        let mut items = ["1", "2", "3", "4"].map(|id| line(id, "a", InboxRisk::Low, 0));
+        for (item, candidate) in items.iter_mut().zip([Some("x"), Some("x"), Some("y"), None]) {
+            item.candidate = candidate.map(str::to_owned);
+        }
+        let inbox = InboxView { schema: SCHEMA, page: ListPage::default(), items: items.to_vec() };
+        let (asked, twins) = inbox.fold_twins();
+        let ids = |list: Vec<&InboxLine>| list.into_iter().map(|line| line.id.clone()).collect::<Vec<_>>();
+        assert_eq!((ids(asked), ids(twins)), (vec!["1".into(), "3".into(), "4".into()], vec!["2".into()]));
     }
 
     #[test]

@@ -3,10 +3,13 @@
 
 use super::evidence::EvidenceView;
 use super::repo_view::RepoView;
-use super::rounds::{RoundLine, RoundListView};
+use super::rounds::{RoundLine, RoundListView, RoundsListed};
+use super::standing::state_look;
 use super::status::LoopLine;
 use super::time::{Moment, time_since};
 use super::{CommandError, NOTHING, SCHEMA, Serialize, Store, TextTable, safe};
+use crate::context::read_repo_file;
+use crate::output::CommandOutput;
 use loopwright::store::{
     ItemRow, LoopRow, MemoryRow, ReceiptRow, ReceiptsQuery, RoundsFilter, RoundsQuery, WorkItemState,
 };
@@ -23,6 +26,8 @@ pub(crate) struct LoopPage {
     #[serde(flatten)]
     line: LoopLine,
     file: Option<String>,
+    /// The text of the loop file as it is now.
+    text: Option<String>,
     intent: Option<String>,
     gates: Vec<String>,
     output: Vec<&'static str>,
@@ -48,7 +53,7 @@ impl LoopPage {
             limit: ROUNDS_SHOWN,
             ..RoundsQuery::default()
         };
-        let rounds = RoundListView::read(store, query).await?;
+        let rounds = RoundListView::read(store, query, RoundsListed::All).await?;
         let past = match (store, &line.repo) {
             (Some(store), Some(repo)) => LoopHistory::read(store, repo, name, &rounds.rounds, now).await?,
             _ => LoopHistory::default(),
@@ -64,6 +69,7 @@ impl LoopPage {
             schema: SCHEMA,
             line,
             file: file.map(|file| file.file.clone()),
+            text: here.zip(file).and_then(|(here, file)| file_text(here, &file.file)),
             intent: spec.map(|spec| spec.intent.clone()),
             gates: spec.map(gate_names).unwrap_or_default(),
             output: spec.map(|spec| spec.output.iter().map(|one| one.kind.word()).collect()).unwrap_or_default(),
@@ -73,7 +79,7 @@ impl LoopPage {
     }
 
     /// For people.
-    pub(crate) fn render(&self, now: i64, width: usize) -> String {
+    pub(crate) fn render(&self, now: i64, out: &CommandOutput) -> String {
         let line = &self.line;
         let or_nothing = |text: &Option<String>| text.as_deref().map_or(NOTHING.to_owned(), safe);
         let gates = if self.gates.is_empty() { "none".to_owned() } else { safe(&self.gates.join(", ")) };
@@ -105,11 +111,17 @@ impl LoopPage {
             page.push_str(&format!("  debts    {}\n", safe(&text)));
         }
         if !self.rounds.is_empty() {
-            page.push_str(&format!("\n{}\n", super::rounds::render_table(&self.rounds, now, width)));
+            page.push_str(&format!("\n{}\n", super::rounds::render_table(&self.rounds, now, out)));
         }
-        page.push_str(&self.past.render(now, width));
+        page.push_str(&self.past.render(now, out));
         page + &format!("\nrun it with: loopwright run {}", safe(&line.name))
     }
+}
+
+/// The text of a loop file; `None` if it went away in the meantime.
+fn file_text(here: &RepoView, file: &str) -> Option<String> {
+    let bytes = read_repo_file(&here.repo.work_tree, file).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// The names of all gates and held-out checks.
@@ -216,7 +228,7 @@ impl LoopHistory {
     }
 
     /// For people: failed items, occurrences that did not start, the memory.
-    pub(crate) fn render(&self, now: i64, width: usize) -> String {
+    pub(crate) fn render(&self, now: i64, out: &CommandOutput) -> String {
         let mut page = String::new();
         let state = &self.state;
         if !state.processed.is_empty() || !state.failures.is_empty() {
@@ -229,7 +241,7 @@ impl LoopHistory {
             page.push_str(&format!("    {} {what} {times}: {}\n", safe(&one.item), safe(&one.error)));
         }
         if self.receipts.iter().any(|one| one.trigger != MANUAL) {
-            page.push_str(&format!("\n{}\n", self.receipts_table(now, width)));
+            page.push_str(&format!("\n{}\n", self.receipts_table(now, out)));
         }
         if !self.memory.is_empty() {
             page.push_str("\nmemory\n");
@@ -241,7 +253,7 @@ impl LoopHistory {
         page
     }
 
-    fn receipts_table(&self, now: i64, width: usize) -> String {
+    fn receipts_table(&self, now: i64, out: &CommandOutput) -> String {
         let row = |one: &ReceiptLine| {
             let times = if one.count > 1 { format!(" ×{}", one.count) } else { String::new() };
             let why = one.reason.as_deref().or(one.round.as_deref()).unwrap_or_default();
@@ -249,7 +261,7 @@ impl LoopHistory {
             [time_since(one.due.0, now), one.trigger.clone(), receipt, why.to_owned()]
         };
         let shown = self.receipts.iter().filter(|one| one.trigger != MANUAL).take(LINES);
-        TextTable::new(["DUE", "TRIGGER", "RECEIPT", "REASON"], shown.map(row)).render_within(width)
+        TextTable::new(["DUE", "TRIGGER", "RECEIPT", "REASON"], shown.map(row)).with_look(2, state_look).render_for(out)
     }
 }
 
@@ -277,7 +289,7 @@ impl LoopState {
             loop_name: Some(name.to_owned()),
             which: RoundsFilter::Open,
             limit: OPEN_SHOWN,
-            before: None,
+            ..RoundsQuery::default()
         };
         let open = store.rounds(query).await?.into_iter();
         state.in_progress = open.filter_map(|row| Some((row.item?, row.id))).collect();
@@ -302,7 +314,7 @@ impl From<ReceiptRow> for ReceiptLine {
         Self {
             due: Moment(row.due_ms),
             trigger: row.trigger,
-            receipt: row.receipt,
+            receipt: row.receipt.word().to_owned(),
             reason: Some(row.reason).filter(|reason| !reason.is_empty()),
             round: row.round,
             count: row.count,

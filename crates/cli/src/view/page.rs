@@ -2,8 +2,9 @@
 //! the next steps.
 
 use super::proposal::gate_output;
+use super::standing::{RoundStanding, state_look};
 use super::{TextTable, safe};
-use loopwright_core::budget::CountedBy;
+use crate::output::CommandOutput;
 use loopwright_core::gate::{GateResult, GateStatus};
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::report::RoundReport;
@@ -12,24 +13,25 @@ use loopwright_core::report::RoundReport;
 const FILES_SHOWN: usize = 20;
 
 /// The page of one round.
-pub(crate) fn render_report(report: &RoundReport) -> String {
-    let mut page = facts(report);
+pub(crate) fn render_report(report: &RoundReport, standing: RoundStanding, out: &CommandOutput) -> String {
+    let mut page = facts(report, standing);
     section(&mut page, "why", reasons(report));
     section(&mut page, "changes", changes(report));
-    section(&mut page, "gates", gates(report));
+    section(&mut page, "gates", gates(report, out));
     section(&mut page, "outbox", outbox(report));
-    section(&mut page, "spend", spend(report));
+    section(&mut page, "spend", spend(report, out));
+    section(&mut page, "refused tool calls", refused_calls(report));
     section(&mut page, "network", network(report));
     section(&mut page, "debts", debts(report));
-    section(&mut page, "next", next_steps(report));
+    section(&mut page, "next", steps_of(report, standing));
     page.trim_end().to_owned()
 }
 
-fn facts(report: &RoundReport) -> String {
-    let outcome = report.outcome.map_or("running", RoundOutcome::word);
-    let mut page = format!("round {} of {}: {outcome}\n", safe(&report.round), safe(&report.loop_name));
+fn facts(report: &RoundReport, standing: RoundStanding) -> String {
+    let (round, name) = (safe(&report.round), safe(&report.loop_name));
+    let mut page = format!("round {round} of {name}: {}\n", standing.text());
     let spend = &report.spend;
-    let known = if spend.known { "" } else { ", not reported by the agents: the reservation is charged" };
+    let known = if spend.known { String::new() } else { format!(" ({})", spend.basis_text()) };
     let rows = [
         ("intent", report.intent.clone()),
         ("level", report.level.label().to_owned()),
@@ -84,7 +86,7 @@ fn changes(report: &RoundReport) -> Vec<String> {
     lines
 }
 
-fn gates(report: &RoundReport) -> Vec<String> {
+fn gates(report: &RoundReport, out: &CommandOutput) -> Vec<String> {
     if report.gates.is_empty() {
         return Vec::new();
     }
@@ -94,7 +96,8 @@ fn gates(report: &RoundReport) -> Vec<String> {
         [gate.name.clone(), gate.status.to_string(), exit, took, gate.evidence.join("; ")]
     };
     let table = TextTable::new(["GATE", "STATUS", "EXIT", "TIME", "EVIDENCE"], report.gates.iter().map(row));
-    let mut lines: Vec<String> = table.render().lines().map(str::to_owned).collect();
+    let table = table.with_look(1, state_look);
+    let mut lines: Vec<String> = table.render_for(out).lines().map(str::to_owned).collect();
     lines.extend(failed_outputs(report));
     lines
 }
@@ -115,22 +118,22 @@ fn outbox(report: &RoundReport) -> Vec<String> {
     report.outbox.iter().map(line).collect()
 }
 
-fn spend(report: &RoundReport) -> Vec<String> {
+fn spend(report: &RoundReport, out: &CommandOutput) -> Vec<String> {
     if report.spend.by.is_empty() {
         return Vec::new();
     }
     let rows = report.spend.by.iter().map(|part| {
-        let cost = match (part.known, part.counted_by) {
-            (true, CountedBy::Agent) => part.usd.to_string(),
-            (true, CountedBy::Proxy) => format!("{} by the proxy's count", part.usd),
-            (false, _) => format!("{} reserved", part.usd),
-        };
+        let basis = part.basis_text().to_owned();
         let (starts, tokens) = (part.starts.to_string(), part.tokens.total().to_string());
         let model = part.model.clone().unwrap_or_else(|| super::NOTHING.to_owned());
-        [part.role.word().to_owned(), part.agent.clone(), model, starts, tokens, cost]
+        [part.role.word().to_owned(), part.agent.clone(), model, starts, tokens, part.usd.to_string(), basis]
     });
-    let table = TextTable::new(["ROLE", "AGENT", "MODEL", "STARTS", "TOKENS", "COST"], rows);
-    table.render().lines().map(str::to_owned).collect()
+    let table = TextTable::new(["ROLE", "AGENT", "MODEL", "STARTS", "TOKENS", "COST", "BASIS"], rows);
+    table.render_for(out).lines().map(str::to_owned).collect()
+}
+
+fn refused_calls(report: &RoundReport) -> Vec<String> {
+    report.refused_calls.iter().map(|refused| safe(&refused.text())).collect()
 }
 
 fn network(report: &RoundReport) -> Vec<String> {
@@ -141,6 +144,16 @@ fn debts(report: &RoundReport) -> Vec<String> {
     let Some(debts) = &report.debts else { return Vec::new() };
     let pay = debts.pay.iter().map(|command| format!("pay with: {}", safe(command)));
     debts.lines().iter().map(|line| safe(line)).chain(pay).collect()
+}
+
+/// The next steps of a person for a round in this state.
+pub(crate) fn steps_of(report: &RoundReport, standing: RoundStanding) -> Vec<String> {
+    match standing {
+        RoundStanding::Abandoned(_) => {
+            vec![format!("recover it, and start again: loopwright retry {}", safe(&report.round))]
+        }
+        _ => next_steps(report),
+    }
 }
 
 /// The next steps of a person for a round with this outcome or phase.
@@ -164,13 +177,7 @@ pub(crate) fn next_steps(report: &RoundReport) -> Vec<String> {
         ],
         Some(RoundOutcome::Shipped | RoundOutcome::Reported) => vec![format!("loopwright report {round}")],
         Some(RoundOutcome::NothingToDo) => vec![format!("nothing; loopwright run {name} checks again")],
-        Some(RoundOutcome::OverBudget) => {
-            vec![
-                format!("see how: loopwright why {round}, loopwright logs {round}"),
-                format!("raise it: loopwright budget raise {name} --usd N; see loopwright budget"),
-                format!("then resume with the saved work: loopwright retry {round}"),
-            ]
-        }
+        Some(RoundOutcome::OverBudget) => over_budget(report, &round),
         Some(RoundOutcome::RateLimited) => {
             let when = report.retry_at.as_ref().map_or("later".to_owned(), |at| format!("from {} on", safe(at)));
             vec![format!("resume {when} with the saved work: loopwright retry {round}")]
@@ -187,6 +194,19 @@ pub(crate) fn next_steps(report: &RoundReport) -> Vec<String> {
         ) => again(report, &round),
     };
     steps
+}
+
+/// The steps after a ceiling. Only some ceilings have a command that raises them; the reason names the others.
+fn over_budget(report: &RoundReport, round: &str) -> Vec<String> {
+    let see = format!("see how: loopwright why {round}, loopwright logs {round}");
+    match report.raise_command() {
+        Some(command) => vec![
+            see,
+            format!("raise it: {}; see loopwright budget", safe(command)),
+            format!("then resume with the saved work: loopwright retry {round}"),
+        ],
+        None => vec![see, format!("resume with the saved work: loopwright retry {round}")],
+    }
 }
 
 fn again(report: &RoundReport, round: &str) -> Vec<String> {

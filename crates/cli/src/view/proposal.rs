@@ -32,6 +32,11 @@ impl ProposalView {
         })
     }
 
+    /// Whether this many lines of the diff are all of the change.
+    pub(crate) fn is_whole(&self, diff_lines: usize) -> bool {
+        self.diff.as_ref().is_none_or(|diff| diff.is_whole(diff_lines))
+    }
+
     /// The page for people, with at most `diff_lines` lines of the diff.
     pub(crate) fn render(&self, out: &CommandOutput, diff_lines: usize) -> String {
         let mut page = String::new();

@@ -2,7 +2,7 @@
 //! store.
 
 use super::CommandError;
-use crate::context::{CheckedLoopFile, CommandContext, FleetRepo, FleetScan, RepoLoops, read_bytes};
+use crate::context::{AgentDefaults, CheckedLoopFile, CommandContext, FleetRepo, FleetScan, RepoLoops, read_bytes};
 use crate::error::CommandErrorKind;
 use loopwright::daemon::STOP_FILE;
 use loopwright::git::UserRepo;
@@ -41,12 +41,7 @@ impl RepoView {
     /// A configuration with problems has the default rules here; commands that act report the problems.
     fn new(cx: &CommandContext, repo: UserRepo, loops: RepoLoops) -> Self {
         let rules = cx.config(Some(&repo.work_tree)).map(|effective| effective.autonomy()).unwrap_or_default();
-        let compared = loops.loops.iter().filter(|_| rules.require_promotion);
-        let hash = |file: &CheckedLoopFile| {
-            let spec = cx.with_configured_agents(file.spec.clone(), &repo).ok()?;
-            Some((spec.name.clone(), spec.hash().to_owned()))
-        };
-        let hashes = compared.filter_map(hash).collect();
+        let hashes = if rules.require_promotion { run_hashes(cx, &repo, &loops) } else { BTreeMap::new() };
         Self { repo, loops, zone: cx.system_zone(), stop: read_stop_file(cx), rules, hashes }
     }
 
@@ -95,6 +90,11 @@ impl RepoView {
         (self.has_loops() && is_here).then(|| self.repo.id.clone())
     }
 
+    /// As `scope`; a repository that a flag names is always the scope.
+    pub(crate) fn scope_for(&self, cx: &CommandContext, name: Option<&str>) -> Option<String> {
+        if cx.has_explicit_repo() { Some(self.repo.id.clone()) } else { self.scope(name) }
+    }
+
     /// Whether a loop file, also one with problems, has that name.
     pub(crate) fn has_loop_named(&self, name: &str) -> bool {
         self.file(name).is_some() || self.invalid().iter().any(|(known, _)| known == name)
@@ -106,6 +106,16 @@ impl RepoView {
         let firsts = self.loops.problems.iter().filter(|finding| seen.insert(finding.file.as_str()));
         firsts.map(|finding| (stem(&finding.file), format!("{}: {}", finding.file, finding.text))).collect()
     }
+}
+
+/// A broken configuration compares no hash; commands that act report it.
+fn run_hashes(cx: &CommandContext, repo: &UserRepo, loops: &RepoLoops) -> BTreeMap<String, String> {
+    let Ok(defaults) = AgentDefaults::read(cx, &repo.work_tree) else { return BTreeMap::new() };
+    let hash = |file: &CheckedLoopFile| {
+        let spec = defaults.complete(file.spec.clone()).ok()?;
+        Some((spec.name.clone(), spec.hash().to_owned()))
+    };
+    loops.loops.iter().filter_map(hash).collect()
 }
 
 /// The text of the file that stops everything, if it exists.

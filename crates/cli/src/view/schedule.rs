@@ -1,13 +1,14 @@
 //! The occurrences of all loops in the coming days, in order. `heatmap` draws them.
 
 use super::heatmap::ScheduleHeatmap;
+use super::list_page::{ListPage, ListWindow};
 use super::time::{Moment, time_until};
-use super::{NOTHING, SCHEMA, Serialize, TextTable, safe};
+use super::{CommandError, NOTHING, SCHEMA, Serialize, Store, TextTable, safe};
 use crate::output::TextStyle;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use loopwright::store::ScheduleRow;
-use loopwright_core::cadence::{DueTime, LoopSchedule};
+use loopwright::store::{ReceiptRow, ReceiptsQuery, ScheduleRow};
+use loopwright_core::cadence::{DueTime, LoopSchedule, find_zone};
 use loopwright_core::dispatch::OccurrenceOutcome;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,6 +21,13 @@ const OF_ONE_MAX: usize = 3;
 
 /// The most loops whose pause or wait is explained.
 const HELD_MAX: usize = 10;
+
+/// The most loops whose past receipts are read, and the most of one loop.
+const PAST_LOOPS_MAX: usize = 200;
+const PAST_OF_ONE_MAX: u32 = 100;
+
+/// The marks of a line of time.
+const MARKS_MAX: i64 = 240;
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -105,7 +113,13 @@ pub(crate) struct ScheduleView {
     stopped: Option<String>,
     /// Loops that do not start on their own, indefinitely or until a moment.
     held: Vec<HeldLoop>,
+    /// The occurrences in order as marks of a line, many in one mark: the picture of all pages.
+    marks: Vec<DueMark>,
+    page: ListPage,
     occurrences: Vec<Occurrence>,
+    past_page: ListPage,
+    /// The receipts of past due moments, the latest first, if they were requested.
+    past: Vec<PastReceipt>,
     /// The occurrences that fit on a page: a loop that is due every second does not push the others out.
     #[serde(skip)]
     lines: Vec<Occurrence>,
@@ -117,6 +131,19 @@ pub(crate) struct ScheduleView {
     now_ms: i64,
     #[serde(skip)]
     zone: TimeZone,
+}
+
+/// The occurrences of a short span.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct DueMark {
+    /// The first of them.
+    at: Moment,
+    count: u64,
+    /// Those that will get a receipt instead of a round.
+    held: u64,
+    /// Their loop, if they have the same.
+    #[serde(rename = "loop")]
+    name: Option<String>,
 }
 
 /// A loop that does not start on its own.
@@ -132,6 +159,35 @@ struct HeldLoop {
     reason: String,
     #[serde(skip)]
     label: String,
+}
+
+/// The receipt of a past due moment.
+#[derive(Debug, Serialize)]
+struct PastReceipt {
+    #[serde(rename = "loop")]
+    name: String,
+    repo: String,
+    due: Moment,
+    trigger: String,
+    receipt: String,
+    reason: Option<String>,
+    round: Option<String>,
+    count: i64,
+}
+
+impl PastReceipt {
+    fn new(planned: &PlannedLoop, row: ReceiptRow) -> Self {
+        Self {
+            name: planned.name.clone(),
+            repo: planned.repo.clone(),
+            due: Moment(row.due_ms),
+            trigger: row.trigger,
+            receipt: row.receipt.word().to_owned(),
+            reason: Some(row.reason).filter(|reason| !reason.is_empty()),
+            round: row.round,
+            count: row.count,
+        }
+    }
 }
 
 /// One occurrence of a loop.
@@ -156,13 +212,18 @@ impl ScheduleView {
     /// Computes this many days ahead.
     pub(crate) fn compute(loops: &[PlannedLoop], now_ms: i64, days: u16, zone: &str) -> Self {
         let upto_ms = now_ms.saturating_add(i64::from(days) * DAY_MS);
-        let zone = jiff::tz::TimeZoneDatabase::bundled().get(zone).unwrap_or(TimeZone::UTC);
+        let zone = find_zone(zone).unwrap_or(TimeZone::UTC);
         let of_one = if loops.len() > 1 { OF_ONE_MAX } else { LINES_MAX };
+        let occurrences = first(loops, now_ms, upto_ms, OccurrenceLimits { of_one: LISTED_MAX, in_all: LISTED_MAX });
         Self {
             schema: SCHEMA,
             stopped: None,
             held: loops.iter().filter_map(PlannedLoop::held).collect(),
-            occurrences: first(loops, now_ms, upto_ms, OccurrenceLimits { of_one: LISTED_MAX, in_all: LISTED_MAX }),
+            past: Vec::new(),
+            past_page: ListPage::default(),
+            marks: Vec::new(),
+            page: ListWindow::default().page(occurrences.len()),
+            occurrences,
             lines: first(loops, now_ms, upto_ms, OccurrenceLimits { of_one, in_all: LINES_MAX }),
             total: loops.iter().map(|planned| planned.schedule.count_between(now_ms, upto_ms)).sum(),
             days,
@@ -171,12 +232,43 @@ impl ScheduleView {
         }
     }
 
+    /// Reads the receipts of the past days, for at most [`PAST_LOOPS_MAX`] loops.
+    pub(crate) async fn read_past(
+        &mut self,
+        store: &Store,
+        loops: &[PlannedLoop],
+        days: u16,
+    ) -> Result<(), CommandError> {
+        let from_ms = self.now_ms.saturating_sub(i64::from(days) * DAY_MS);
+        for planned in loops.iter().take(PAST_LOOPS_MAX) {
+            let query = ReceiptsQuery {
+                repo: planned.repo.clone(),
+                loop_name: planned.name.clone(),
+                before: None,
+                limit: PAST_OF_ONE_MAX,
+            };
+            let rows = store.receipts(query).await?.into_iter().filter(|row| row.due_ms >= from_ms);
+            self.past.extend(rows.map(|row| PastReceipt::new(planned, row)));
+        }
+        self.past.sort_by_key(|one| std::cmp::Reverse(one.due));
+        self.past.truncate(LISTED_MAX);
+        Ok(())
+    }
+
     /// Adds the reason why everything is stopped.
     pub(crate) fn with_stop(mut self, stopped: Option<String>) -> Self {
         if stopped.is_some() {
             self.occurrences.iter_mut().for_each(|one| one.receipt = Some(OccurrenceOutcome::Stopped.word()));
         }
         Self { stopped, ..self }
+    }
+
+    /// Keeps the wanted part of each list; the marks stay those of all occurrences.
+    pub(crate) fn cut(mut self, window: ListWindow) -> Self {
+        self.marks = marks(&self.occurrences, self.now_ms, i64::from(self.days) * DAY_MS);
+        self.page = window.cut(&mut self.occurrences);
+        self.past_page = window.cut(&mut self.past);
+        self
     }
 
     /// The page for people: reasons why loops do not start, the heat map, then the list.
@@ -193,7 +285,7 @@ impl ScheduleView {
         }
         let heat = ScheduleHeatmap::from_loops(loops, self.now_ms, self.days, &self.zone);
         parts.extend(heat.render(width, paint));
-        parts.push(self.table().render_within(width));
+        parts.push(self.table().render_parts(width, paint));
         parts.extend(self.rest().map(|rest| paint(TextStyle::Dim, &rest)));
         parts.join("\n\n")
     }
@@ -245,6 +337,24 @@ impl ScheduleView {
         let form = if at_ms % 60_000 == 0 { "%a %m-%d %H:%M" } else { "%a %m-%d %H:%M:%S" };
         at.map_or_else(|_| NOTHING.to_owned(), |at| at.strftime(form).to_string())
     }
+}
+
+/// Joins occurrences that a line of this length cannot show apart.
+fn marks(occurrences: &[Occurrence], from_ms: i64, whole_ms: i64) -> Vec<DueMark> {
+    let slot = |due: Moment| due.0.saturating_sub(from_ms).saturating_mul(MARKS_MAX) / whole_ms.max(1);
+    let mut marks = Vec::<DueMark>::new();
+    for one in occurrences {
+        let held = u64::from(one.receipt.is_some());
+        match marks.last_mut().filter(|last| slot(last.at) == slot(one.due)) {
+            Some(last) => {
+                last.count += 1;
+                last.held += held;
+                last.name = last.name.take().filter(|name| *name == one.name);
+            }
+            None => marks.push(DueMark { at: one.due, count: 1, held, name: Some(one.name.clone()) }),
+        }
+    }
+    marks
 }
 
 /// A sentence in lines that fit.

@@ -1,8 +1,10 @@
 //! A simulation for people and programs: for each loop its starts, its skips with their reasons, and its costs; and
 //! which loops wait for which.
 
-use super::time::{Moment, timestamp};
+use super::standing::state_look;
+use super::time::{Moment, date_and_time};
 use super::{NOTHING, SCHEMA, Serialize, TextTable, safe};
+use crate::output::CommandOutput;
 use loopwright_core::dispatch::OccurrenceOutcome;
 use loopwright_core::forecast::{
     Forecast, ForecastLoop, ForecastRange, ForecastRequest, LoopCollision, LoopForecast, OccurrenceDecision,
@@ -41,8 +43,8 @@ impl SimulationBasis {
 #[derive(Debug, Serialize)]
 pub(crate) struct SimulationView {
     schema: u32,
-    from: String,
-    until: String,
+    from: Moment,
+    until: Moment,
     plays: usize,
     seed: u64,
     /// A simulation had too many steps and was cut.
@@ -141,8 +143,8 @@ impl SimulationView {
         let lines = loops.into_iter().zip(plans.iter().zip(bases));
         Self {
             schema: SCHEMA,
-            from: timestamp(question.from_ms),
-            until: timestamp(question.until_ms),
+            from: Moment(question.from_ms),
+            until: Moment(question.until_ms),
             plays,
             seed: question.seed,
             cut: is_cut,
@@ -154,20 +156,15 @@ impl SimulationView {
     }
 
     /// For people.
-    pub(crate) fn render(&self, width: usize) -> String {
+    pub(crate) fn render(&self, out: &CommandOutput) -> String {
         if self.loops.is_empty() {
             return "there is no loop to simulate; `loopwright init` writes one\n".to_owned();
         }
         let headings = ["LOOP", "CADENCE", "STARTS", "SKIPPED", "OVER BUDGET", "LONGEST WAIT", "USD P10 / P50 / P90"];
         let table = TextTable::new(headings, self.loops.iter().map(Line::cells));
-        let mut page = format!(
-            "{} to {}, {} simulations (seed {})\n\n{}\n",
-            self.from,
-            self.until,
-            self.plays,
-            self.seed,
-            table.render_within(width)
-        );
+        let (from, until) = (date_and_time(self.from.0), date_and_time(self.until.0));
+        let time = format!("{from} to {until}, {} simulations (seed {})", self.plays, self.seed);
+        let mut page = format!("{}\n\n{}\n", out.wrapped(&time), table.render_for(out));
         page.push_str(&format!("\ntogether {} USD (P10 / P50 / P90)\n", cost_text(self.cost)));
         for line in &self.loops {
             page.push_str(&format!("  {}: {}\n", safe(&line.name), line.basis));
@@ -185,18 +182,18 @@ impl SimulationView {
                 pair.times, pair.longest_s
             ));
         }
-        page.push_str(&self.listed());
+        page.push_str(&self.listed(out));
         page
     }
 
-    fn listed(&self) -> String {
+    fn listed(&self, out: &CommandOutput) -> String {
         let Some(decisions) = &self.decisions else { return String::new() };
         let row = |line: &DecisionLine| {
             let (name, receipt) = (line.name.clone(), line.receipt.to_owned());
-            [timestamp(line.due.0), name, receipt, line.count.to_string(), line.reason.clone()]
+            [date_and_time(line.due.0), name, receipt, line.count.to_string(), line.reason.clone()]
         };
         let table = TextTable::new(["DUE", "LOOP", "RECEIPT", "COUNT", "REASON"], decisions.iter().map(row));
-        format!("\n{}\n", table.render())
+        format!("\n{}\n", table.with_look(2, state_look).render_for(out))
     }
 }
 

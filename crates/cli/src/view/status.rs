@@ -2,18 +2,30 @@
 //! history: two or three indexed reads.
 
 use super::find::unknown_loop;
+use super::last_action::RunningLine;
+use super::list_page::{ListPage, ListWindow};
+use super::problems::{self, LastTrouble, ProblemGroup};
+use super::repo_names::RepoNames;
 use super::repo_view::{RepoView, describe_cadence};
-use super::time::{self, Moment, timestamp};
+use super::standing::{ABANDONED, LeasedRounds};
+use super::time::{self, Moment, date_and_time};
+use super::workflows::WorkflowLine;
 use super::{CommandError, NOTHING, SCHEMA, Serialize, Store, TextTable};
+use crate::output::{CommandOutput, TextStyle};
+use clap::ValueEnum as _;
 use loopwright::autonomy::StandingRows;
-use loopwright::clock;
 use loopwright::daemon::STOP_FLAG;
-use loopwright::store::{LeaseHolder, LoopRow, RoundRow, ScheduleRow, SpendChange};
+use loopwright::store::{LoopRow, LoopSpend, RoundRow, ScheduleRow};
 use loopwright_core::autonomy::{LevelCeiling, LoopDebts};
-use loopwright_core::cadence::LoopSchedule;
+use loopwright_core::cadence::{DayZone, LoopSchedule};
+use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::round::RoundPhase;
 use loopwright_core::spec::SandboxMode;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+/// The length of a day.
+const DAY_MS: i64 = 86_400_000;
 
 /// The document of `status --json`.
 #[derive(Debug, Serialize)]
@@ -21,11 +33,73 @@ pub(crate) struct StatusView {
     schema: u32,
     /// The process that starts loops on their own, if one runs.
     pub(crate) daemon: Option<DaemonLine>,
-    /// The reason if everything is stopped; documents have it in each line's reason.
-    #[serde(skip)]
+    /// The reason if everything is stopped.
     pub(crate) stopped: Option<String>,
-    /// The loops by name.
+    /// The number of loops in each state, whatever the page shows.
+    pub(crate) counts: BTreeMap<&'static str, u64>,
+    /// The spend of all loops today.
+    pub(crate) spend: DaySpend,
+    /// The problems of all loops.
+    pub(crate) problems: Vec<ProblemGroup>,
+    pub(crate) page: ListPage,
+    /// The loops of the page.
     pub(crate) loops: Vec<LoopLine>,
+    /// The workflows that have not ended.
+    pub(crate) workflows: Vec<WorkflowLine>,
+    /// The rounds that a process runs now; `rounds --json` has them for programs.
+    #[serde(skip)]
+    pub(crate) running: Vec<RunningLine>,
+}
+
+/// The loops that a list has, and their order.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct LoopFilter {
+    /// List only the loops whose name or repository has this text
+    #[arg(long, value_name = "TEXT")]
+    search: Option<String>,
+    // Not `--state`: that is the state directory, also before the verb.
+    /// List only the loops in this state
+    #[arg(long, value_enum, value_name = "STATE")]
+    only: Option<LoopStatus>,
+    /// The order of the list
+    #[arg(long, value_enum, default_value_t = LoopOrder::Name)]
+    sort: LoopOrder,
+    #[command(flatten)]
+    window: ListWindow,
+}
+
+/// The order of a list of loops.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+enum LoopOrder {
+    /// By name
+    #[default]
+    Name,
+    /// The last run first
+    Last,
+    /// The next run first
+    Next,
+    /// The largest spend of today first
+    Spend,
+}
+
+impl LoopFilter {
+    /// Keeps the wanted part of the loops.
+    fn apply(&self, loops: &mut Vec<LoopLine>) -> ListPage {
+        let wanted = self.search.as_deref().unwrap_or_default().to_lowercase();
+        let has_text = |line: &LoopLine| {
+            let repo = line.repo.as_deref().unwrap_or_default();
+            line.name.to_lowercase().contains(&wanted) || repo.to_lowercase().contains(&wanted)
+        };
+        loops.retain(|line| has_text(line) && self.only.is_none_or(|state| line.status == state));
+        let ms = |at: Option<Moment>| at.map(|at| at.0);
+        match self.sort {
+            LoopOrder::Name => {}
+            LoopOrder::Last => loops.sort_by_key(|line| Reverse(ms(line.last_run))),
+            LoopOrder::Next => loops.sort_by_key(|line| (line.next.is_none(), ms(line.next))),
+            LoopOrder::Spend => loops.sort_by(|a, b| b.spend.usd.total_cmp(&a.spend.usd)),
+        }
+        self.window.cut(loops)
+    }
 }
 
 /// The daemon.
@@ -61,9 +135,6 @@ pub(crate) struct LoopLine {
     pub(crate) ceiling: Option<LevelCeiling>,
     /// Its debts; `None` if its file is not available.
     pub(crate) debts: Option<LoopDebts>,
-    /// Whether the list has loops of several repositories.
-    #[serde(skip)]
-    pub(crate) is_one_of_many: bool,
 }
 
 /// The loop's spend today.
@@ -75,7 +146,7 @@ pub(crate) struct DaySpend {
 }
 
 /// The state of a loop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum LoopStatus {
     /// No round is running.
@@ -90,7 +161,9 @@ pub(crate) enum LoopStatus {
     Paused,
     /// It waits after a failure.
     CoolingDown,
-    /// Everything is stopped; or a round was running when its process ended.
+    /// A round was running when its process ended, and no process runs it now.
+    Abandoned,
+    /// Everything is stopped.
     Stopped,
     /// The loop file has problems.
     Invalid,
@@ -105,6 +178,7 @@ impl LoopStatus {
             Self::Due => "due",
             Self::Paused => "paused",
             Self::CoolingDown => "cooling-down",
+            Self::Abandoned => "abandoned",
             Self::Stopped => "stopped",
             Self::Invalid => "invalid",
         }
@@ -118,22 +192,23 @@ type Key = (String, String);
 struct StoreSnapshot {
     counters: HashMap<Key, LoopRow>,
     open: HashMap<Key, Vec<RoundRow>>,
-    spends: HashMap<Key, SpendChange>,
+    spends: HashMap<Key, Vec<LoopSpend>>,
     schedules: HashMap<Key, ScheduleRow>,
     stopped: Option<String>,
-    day: String,
     now: i64,
-    /// Rounds that a process is running.
-    at_work: HashSet<String>,
+    /// Rounds that a process runs.
+    running: LeasedRounds,
     /// Levels and debts.
     standing: StandingRows,
+    /// Workflows that have not ended.
+    workflows: Vec<WorkflowLine>,
 }
 
 impl StoreSnapshot {
     /// `stop_file` is the text of the file that stops everything; the store's own reason comes first.
     async fn read(store: Option<&Store>, now: i64, stop_file: Option<String>) -> Result<Self, CommandError> {
         let stopped = stop_file.map(|why| format!("by the file STOP: {why}"));
-        let mut known = Self { day: clock::day(now), now, stopped, ..Self::default() };
+        let mut known = Self { now, stopped, ..Self::default() };
         let Some(store) = store else { return Ok(known) };
         known.counters = store.loops().await?.into_iter().map(|row| (key(&row.repo, &row.loop_name), row)).collect();
         for row in store.open_rounds().await? {
@@ -143,12 +218,12 @@ impl StoreSnapshot {
             store.schedules().await?.into_iter().map(|row| (key(&row.repo, &row.loop_name), row)).collect();
         known.stopped = stop_reason(store).await?.or(known.stopped);
         known.standing = StandingRows::read(store).await?;
-        let spends = store.spends(&known.day).await?;
-        known.spends = spends.into_iter().map(|row| (key(&row.repo, &row.loop_name), row)).collect();
-        if known.open.values().flatten().any(|row| !row.phase.is_at_rest()) {
-            let leases = store.leases().await?.into_iter().filter(|lease| lease.holder != LeaseHolder::Gone);
-            known.at_work = leases.map(|lease| lease.name).collect();
+        // The days of loops in other zones are at most one day away.
+        for row in store.loop_spends(&time::day_zone().day(now - DAY_MS)).await? {
+            known.spends.entry(key(&row.repo, &row.loop_name)).or_default().push(row);
         }
+        known.running = LeasedRounds::read(store, known.open.values().flatten()).await?;
+        known.workflows = WorkflowLine::read_all(store).await?;
         Ok(known)
     }
 
@@ -165,7 +240,7 @@ impl StoreSnapshot {
             name: name.to_owned(),
             repo: Some(repo.to_owned()),
             cadence: None,
-            level: open.last().map(|row| row.level.clone()),
+            level: open.last().map(|row| row.level.short().to_owned()),
             sandbox: None,
             status,
             last_run: counters.and_then(|row| row.last_run_ms).max(last_open).map(Moment),
@@ -176,12 +251,11 @@ impl StoreSnapshot {
             items: counters.map_or(0, |row| row.items),
             avg_duration_s: counters.filter(|_| ended > 0).map(|row| row.duration_ms as f64 / ended as f64 / 1000.0),
             failures: counters.map_or(0, |row| row.failures),
-            spend: self.spend(&at),
+            spend: self.spend(&at, &time::day_zone()),
             waiting,
             paused_reason: reason.or_else(|| suspended.map(kept_text)),
             ceiling: None,
             debts: None,
-            is_one_of_many: false,
         }
     }
 
@@ -191,8 +265,8 @@ impl StoreSnapshot {
         if status == LoopStatus::Running {
             return (status, None);
         }
-        if status == LoopStatus::Stopped {
-            return (status, Some(STOPPED.to_owned()));
+        if status == LoopStatus::Abandoned {
+            return (status, Some(ABANDONED.to_owned()));
         }
         if let Some(why) = &self.stopped {
             return (LoopStatus::Stopped, Some(format!("everything is stopped {why}")));
@@ -201,13 +275,14 @@ impl StoreSnapshot {
         let said = |text: &Option<String>| text.clone().unwrap_or_default();
         if let Some(since) = row.paused_ms {
             let why =
-                format!("paused since {} by {}: {}", timestamp(since), said(&row.paused_by), said(&row.paused_why));
+                format!("paused since {} by {}: {}", date_and_time(since), said(&row.paused_by), said(&row.paused_why));
             return (LoopStatus::Paused, Some(why));
         }
         match row.wait_until_ms.filter(|until| *until > self.now) {
-            Some(until) if status == LoopStatus::Idle => {
-                (LoopStatus::CoolingDown, Some(format!("waits until {}: {}", timestamp(until), said(&row.wait_why))))
-            }
+            Some(until) if status == LoopStatus::Idle => (
+                LoopStatus::CoolingDown,
+                Some(format!("waits until {}: {}", date_and_time(until), said(&row.wait_why))),
+            ),
             _ => (status, None),
         }
     }
@@ -218,7 +293,7 @@ impl StoreSnapshot {
         // No start follows on its own, even while one of its rounds runs.
         if self.stopped.is_some()
             || row.is_some_and(|row| row.paused_ms.is_some())
-            || line.status == LoopStatus::Stopped
+            || matches!(line.status, LoopStatus::Stopped | LoopStatus::Abandoned)
         {
             return;
         }
@@ -233,19 +308,45 @@ impl StoreSnapshot {
     }
 
     fn status(&self, open: &[RoundRow], waiting: usize) -> LoopStatus {
-        let suspended = open.iter().filter(|row| row.phase == RoundPhase::Suspended).count();
-        match (open.len() - waiting - suspended, waiting) {
-            (0, 0) => LoopStatus::Idle,
-            (0, _) => LoopStatus::Waiting,
-            _ if open.iter().any(|row| self.at_work.contains(&row.id)) => LoopStatus::Running,
-            _ => LoopStatus::Stopped,
+        let is = |word: &str| open.iter().any(|row| self.running.standing(row).word() == word);
+        match waiting {
+            _ if is("running") => LoopStatus::Running,
+            _ if is("abandoned") => LoopStatus::Abandoned,
+            0 => LoopStatus::Idle,
+            _ => LoopStatus::Waiting,
         }
     }
 
-    fn spend(&self, at: &Key) -> DaySpend {
-        let spent = self.spends.get(at);
+    /// The last round of a loop, if it may be a problem.
+    fn last_trouble(&self, line: &LoopLine) -> LastTrouble {
+        let at = key(line.repo.as_deref().unwrap_or_default(), &line.name);
+        let open = self.open.get(&at).map(Vec::as_slice).unwrap_or_default();
+        let standing = |row: &RoundRow| self.running.standing(row).word();
+        let stuck = open.iter().rfind(|row| matches!(standing(row), "abandoned" | "suspended"));
+        let counters = self.counters.get(&at);
+        LastTrouble {
+            open: stuck.map(|row| (standing(row), row.id.clone())),
+            has_open: !open.is_empty(),
+            ended: counters.and_then(|row| Some((row.last_outcome?, row.last_round.clone()?))),
+        }
+    }
+
+    /// The spend of these loops today.
+    fn spend_of_all(&self, loops: &[LoopLine]) -> DaySpend {
+        let sum = DaySpend { day: time::day_zone().day(self.now), ..DaySpend::default() };
+        loops.iter().fold(sum, |sum, line| DaySpend {
+            tokens: sum.tokens.saturating_add(line.spend.tokens),
+            usd: sum.usd + line.spend.usd,
+            ..sum
+        })
+    }
+
+    /// The spend of a loop today, in its zone.
+    fn spend(&self, at: &Key, zone: &DayZone) -> DaySpend {
+        let day = zone.day(self.now);
+        let spent = self.spends.get(at).and_then(|rows| rows.iter().find(|row| row.day == day));
         DaySpend {
-            day: self.day.clone(),
+            day,
             tokens: spent.map_or(0, |row| row.settled_tokens),
             usd: spent.map_or(0.0, |row| row.settled_micros as f64 / 1.0e6),
         }
@@ -255,7 +356,7 @@ impl StoreSnapshot {
 /// Why everything is stopped, if the store says so.
 pub(crate) async fn stop_reason(store: &Store) -> Result<Option<String>, CommandError> {
     let flag = store.flags().await?.into_iter().find(|flag| flag.name == STOP_FLAG);
-    Ok(flag.map(|flag| format!("since {} by {}: {}", timestamp(flag.at_ms), flag.actor, flag.why)))
+    Ok(flag.map(|flag| format!("since {} by {}: {}", date_and_time(flag.at_ms), flag.actor, flag.why)))
 }
 
 /// The first start at or after a moment that is not skipped for quiet hours.
@@ -277,11 +378,13 @@ fn next_start(schedule: &LoopSchedule, from_ms: i64) -> Option<i64> {
 }
 
 fn kept_text(row: &RoundRow) -> String {
-    let outcome = row.standing();
-    format!("round {} is suspended ({outcome}) with its work saved: loopwright retry {}", row.id, row.id)
+    match row.outcome {
+        Some(RoundOutcome::Escalated) => {
+            format!("round {0} is paused with its work kept: loopwright resume {0}", row.id)
+        }
+        _ => format!("round {0} is suspended ({1}) with its work kept: loopwright retry {0}", row.id, row.standing()),
+    }
 }
-
-const STOPPED: &str = "the process that ran it is gone; the next command that changes something recovers the round";
 
 fn key(repo: &str, name: &str) -> Key {
     (repo.to_owned(), name.to_owned())
@@ -290,12 +393,15 @@ fn key(repo: &str, name: &str) -> Key {
 impl StatusView {
     /// Reads the state. In a repository with loops it has these loops, elsewhere all loops of the store.
     pub(crate) async fn read(store: Option<&Store>, here: Option<&RepoView>, now: i64) -> Result<Self, CommandError> {
-        let known = StoreSnapshot::read(store, now, here.and_then(|here| here.stop.clone())).await?;
+        let mut known = StoreSnapshot::read(store, now, here.and_then(|here| here.stop.clone())).await?;
         let loops = match here.filter(|here| here.has_loops()) {
-            Some(here) => of_repo(&known, here),
+            Some(here) => {
+                known.workflows.retain(|line| line.repo == here.repo.id);
+                of_repo(&known, here)
+            }
             None => everywhere(&known),
         };
-        Ok(Self::sorted(known, loops))
+        Self::sorted(store, known, loops).await
     }
 
     /// As `read`, for all repositories that a daemon would manage, and every other one in the store.
@@ -310,19 +416,65 @@ impl StatusView {
         let named: HashSet<_> = loops.iter().map(|line| (line.repo.clone(), line.name.clone())).collect();
         let others = everywhere(&known).into_iter();
         loops.extend(others.filter(|line| !named.contains(&(line.repo.clone(), line.name.clone()))));
-        let repos: BTreeSet<_> = loops.iter().map(|line| line.repo.clone()).collect();
-        loops.iter_mut().for_each(|line| line.is_one_of_many = repos.len() > 1);
-        Ok(Self::sorted(known, loops))
+        Self::sorted(store, known, loops).await
     }
 
-    fn sorted(known: StoreSnapshot, mut loops: Vec<LoopLine>) -> Self {
+    /// The same with only the wanted loops; counts and problems stay those of all.
+    pub(crate) fn filtered(mut self, filter: &LoopFilter) -> Self {
+        self.page = filter.apply(&mut self.loops);
+        self
+    }
+
+    async fn sorted(
+        store: Option<&Store>,
+        known: StoreSnapshot,
+        mut loops: Vec<LoopLine>,
+    ) -> Result<Self, CommandError> {
         loops.sort_by(|a, b| (&a.name, &a.repo).cmp(&(&b.name, &b.repo)));
-        Self { schema: SCHEMA, daemon: None, stopped: known.stopped, loops }
+        let repos = RepoNames::new(loops.iter().filter_map(|line| line.repo.as_deref()));
+        let listed = |row: &&RoundRow| {
+            loops.iter().any(|line| line.name == row.loop_name && line.repo.as_deref() == Some(row.repo.as_str()))
+        };
+        let running = known.open.values().flatten().filter(|row| known.running.standing(row).word() == "running");
+        let running = running.filter(listed).map(|row| RunningLine::new(row, repos.title(&row.repo, &row.loop_name)));
+        let mut running: Vec<_> = running.collect();
+        running.sort_by_key(|line| line.started_ms);
+        let problems = problems::read_problems(store, &loops, known.now, |line| known.last_trouble(line)).await?;
+        Ok(Self {
+            schema: SCHEMA,
+            daemon: None,
+            counts: counted(&loops),
+            spend: known.spend_of_all(&loops),
+            problems,
+            page: ListWindow::default().page(loops.len()),
+            stopped: known.stopped,
+            loops,
+            workflows: known.workflows,
+            running,
+        })
     }
 
-    /// The table for people, in parts if it is wider than `width`.
-    pub(crate) fn render(&self, now: i64, width: usize) -> String {
-        TextTable::new(COLUMNS, self.loops.iter().map(|line| line.cells(now))).render_within(width)
+    /// The table for people. It names the repositories if there is more than one.
+    pub(crate) fn render(&self, now: i64, out: &CommandOutput) -> String {
+        self.table(now).render_for(out)
+    }
+
+    fn table(&self, now: i64) -> TextTable {
+        let repos = RepoNames::new(self.loops.iter().filter_map(|line| line.repo.as_deref()));
+        TextTable::new(COLUMNS, self.loops.iter().map(|line| line.cells(&repos, now)))
+            .with_look(STATUS_COLUMN, status_look)
+    }
+}
+
+/// The column of the status.
+const STATUS_COLUMN: usize = 2;
+
+fn status_look(status: &str) -> Option<TextStyle> {
+    match status {
+        "running" => Some(TextStyle::Green),
+        "waiting" | "due" | "cooling-down" | "abandoned" => Some(TextStyle::Yellow),
+        "paused" | "stopped" | "invalid" => Some(TextStyle::Red),
+        _ => None,
     }
 }
 
@@ -339,18 +491,10 @@ impl LoopLine {
         if self.sandbox == Some(SandboxMode::Off) { format!("{level}, sandbox off") } else { level }
     }
 
-    /// Its name, with the repository's if that distinguishes it from another.
-    fn title(&self) -> String {
-        let place = self.repo.as_deref().filter(|_| self.is_one_of_many);
-        // The suffix that distinguishes repositories of one name is only for programs.
-        let place = place.map(|repo| repo.rsplit_once('-').map_or(repo, |(place, _)| place));
-        place.map_or_else(|| self.name.clone(), |place| format!("{place}/{}", self.name))
-    }
-
-    fn cells(&self, now: i64) -> [String; 12] {
+    fn cells(&self, repos: &RepoNames, now: i64) -> [String; 12] {
         let or_nothing = |text: Option<String>| text.unwrap_or_else(|| NOTHING.to_owned());
         [
-            self.title(),
+            repos.title(self.repo.as_deref().unwrap_or_default(), &self.name),
             or_nothing(self.cadence.clone()),
             self.status.word().to_owned(),
             or_nothing(self.last_run.map(|at| time::time_since(at.0, now))),
@@ -381,6 +525,7 @@ fn of_repo(known: &StoreSnapshot, here: &RepoView) -> Vec<LoopLine> {
             line.ceiling = known.standing.ceiling(repo, spec, hash, here.rules);
             line.debts = Some(known.standing.debts(repo, spec));
             let at = key(repo, &file.spec.name);
+            line.spend = known.spend(&at, &time::day_zone().of_loop(spec));
             if let Ok(schedule) = LoopSchedule::of(&file.spec.on, &format!("{repo}/{}", file.spec.name), &here.zone) {
                 known.time(&mut line, &schedule, &at);
             }
@@ -400,6 +545,15 @@ fn of_repo(known: &StoreSnapshot, here: &RepoView) -> Vec<LoopLine> {
     lines
 }
 
+/// The number of loops in each state; a state without a loop has 0.
+fn counted(loops: &[LoopLine]) -> BTreeMap<&'static str, u64> {
+    let mut counts: BTreeMap<_, _> = LoopStatus::value_variants().iter().map(|state| (state.word(), 0)).collect();
+    for line in loops {
+        *counts.entry(line.status.word()).or_default() += 1;
+    }
+    counts
+}
+
 fn everywhere(known: &StoreSnapshot) -> Vec<LoopLine> {
     let keys: BTreeSet<_> = known.counters.keys().chain(known.open.keys()).collect();
     keys.into_iter().map(|(repo, name)| known.line(repo, name)).collect()
@@ -412,11 +566,14 @@ pub(crate) async fn find_loop_line(
     name: &str,
     now: i64,
 ) -> Result<LoopLine, CommandError> {
-    let named = |status: StatusView| status.loops.into_iter().find(|line| line.name == name);
-    let found = match named(StatusView::read(store, here, now).await?) {
-        Some(line) => Some(line),
-        None => named(StatusView::read(store, None, now).await?),
-    };
+    let known = StoreSnapshot::read(store, now, here.and_then(|here| here.stop.clone())).await?;
+    let own = here.filter(|here| here.has_loops()).map(|here| of_repo(&known, here)).unwrap_or_default();
+    let found = own.into_iter().find(|line| line.name == name).or_else(|| {
+        let mut keys = known.counters.keys().chain(known.open.keys()).filter(|(_, known)| known == name);
+        let first = keys.next()?;
+        let (repo, name) = keys.fold(first, Ord::min);
+        Some(known.line(repo, name))
+    });
     found.ok_or_else(|| unknown_loop(name))
 }
 
@@ -429,16 +586,27 @@ mod tests {
     #[test]
     fn a_narrow_terminal_gets_every_column_in_parts() {
         let line = StoreSnapshot::default().line("repo", "dependency-sweeper");
-        let status = StatusView { schema: SCHEMA, daemon: None, stopped: None, loops: vec![line] };
-        assert_eq!(status.render(0, usize::MAX).lines().count(), 2);
+        let status = StatusView {
+            schema: SCHEMA,
+            daemon: None,
+            stopped: None,
+            workflows: Vec::new(),
+            counts: BTreeMap::new(),
+            spend: DaySpend::default(),
+            problems: Vec::new(),
+            page: ListPage::default(),
+            loops: vec![line],
+            running: Vec::new(),
+        };
+        assert_eq!(status.table(0).render().lines().count(), 2);
         for width in [80, 60, 40] {
-            let narrow = status.render(0, width);
+            let narrow = status.table(0).render_within(width);
             assert!(narrow.lines().all(|line| line.chars().count() <= width), "{narrow}");
             for heading in COLUMNS {
                 assert!(narrow.contains(heading), "{heading}");
             }
         }
-        assert_eq!(status.render(0, 80).matches("dependency-sweeper").count(), 2);
+        assert_eq!(status.table(0).render_within(80).matches("dependency-sweeper").count(), 2);
     }
 
     fn every(key: &str, span: &str, edit: impl FnOnce(&mut Triggers)) -> LoopSchedule {
@@ -503,7 +671,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_whose_process_is_gone_is_stopped_not_running() {
+    fn a_round_whose_process_is_gone_is_abandoned_not_running() {
         let row = |phase: RoundPhase| RoundRow {
             id: "r1".into(),
             loop_name: "fix".into(),
@@ -512,7 +680,7 @@ mod tests {
             occurrence: "manual:r1".into(),
             trigger: "manual".into(),
             item: None,
-            level: "L2".into(),
+            level: loopwright::LoopLevel::L2Assisted,
             phase,
             outcome: None,
             started_ms: 1,
@@ -529,8 +697,8 @@ mod tests {
             cookie: None,
         };
         let known = |is_at_work: bool| {
-            let at_work = is_at_work.then(|| "r1".to_owned()).into_iter().collect();
-            StoreSnapshot { at_work, ..StoreSnapshot::default() }
+            let running = LeasedRounds::of(is_at_work.then(|| "r1".to_owned()));
+            StoreSnapshot { running, ..StoreSnapshot::default() }
         };
         assert_eq!(
             known(true).status(&[row(RoundPhase::At(loopwright_core::round::Stage::Make))], 0),
@@ -538,7 +706,7 @@ mod tests {
         );
         assert_eq!(
             known(false).status(&[row(RoundPhase::At(loopwright_core::round::Stage::Make))], 0),
-            LoopStatus::Stopped
+            LoopStatus::Abandoned
         );
         assert_eq!(known(false).status(&[row(RoundPhase::Waiting)], 1), LoopStatus::Waiting);
         assert_eq!(known(false).status(&[], 0), LoopStatus::Idle);

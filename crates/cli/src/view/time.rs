@@ -1,6 +1,23 @@
-//! Moments and spans for people; documents use RFC 3339 and numbers instead.
+//! Moments and spans for people, on the wall clock of the user's zone; documents use RFC 3339 and numbers instead.
 
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use loopwright::clock::{Clock as _, SystemClock, rfc3339};
+use loopwright_core::cadence::{DayZone, find_zone};
+use std::sync::OnceLock;
+
+/// The zone of this process, so that every page shows the same clock. UTC until it is set.
+static ZONE: OnceLock<TimeZone> = OnceLock::new();
+
+/// Sets the zone of all pages; only the first call counts. An unknown name means UTC.
+pub(crate) fn set_zone(name: &str) {
+    let _ = ZONE.set(find_zone(name).unwrap_or(TimeZone::UTC));
+}
+
+/// The zone whose days count for budgets that loops share.
+pub(crate) fn day_zone() -> DayZone {
+    ZONE.get().and_then(|zone| DayZone::find(zone.iana_name()?)).unwrap_or_default()
+}
 
 const SECOND: i64 = 1_000;
 const MINUTE: i64 = 60 * SECOND;
@@ -27,9 +44,35 @@ pub(crate) fn timestamp(ms: i64) -> String {
     rfc3339(ms)
 }
 
-/// The time of day of a moment, in UTC.
+/// The moment of a text in a document; `None` if it is not a time.
+pub(crate) fn parse_timestamp(text: &str) -> Option<i64> {
+    text.parse::<Timestamp>().ok().map(|at| at.as_millisecond())
+}
+
+/// The date and time of a moment in the user's zone, with the zone's name: `2026-11-18 14:03:05 CET`.
+pub(crate) fn date_and_time(ms: i64) -> String {
+    wall_clock(ms, "%Y-%m-%d %H:%M:%S %Z")
+}
+
+/// The time of day of a moment in the user's zone, with the zone's name: `14:03:05 CET`.
 pub(crate) fn time_of_day(ms: i64) -> String {
-    rfc3339(ms).chars().skip(11).take(8).collect()
+    wall_clock(ms, "%H:%M:%S %Z")
+}
+
+/// The minute of the day at a moment, in the user's zone.
+pub(crate) fn minute_of_day(ms: i64) -> u16 {
+    let zone = ZONE.get().cloned().unwrap_or(TimeZone::UTC);
+    let minutes = |at: Timestamp| {
+        let at = at.to_zoned(zone);
+        u16::from(at.hour().unsigned_abs()) * 60 + u16::from(at.minute().unsigned_abs())
+    };
+    Timestamp::from_millisecond(ms).map_or(0, minutes)
+}
+
+fn wall_clock(ms: i64, form: &str) -> String {
+    let zone = ZONE.get().cloned().unwrap_or(TimeZone::UTC);
+    // A moment that no calendar has is shown as documents have it.
+    Timestamp::from_millisecond(ms).map_or_else(|_| rfc3339(ms), |at| at.to_zoned(zone).strftime(form).to_string())
 }
 
 /// The time since a moment; "now" for a future moment, because clocks differ a little.
@@ -54,6 +97,14 @@ fn coarse(ms: i64) -> String {
         ms if ms < HOUR => format!("{}m", ms / MINUTE),
         ms if ms < 2 * DAY => format!("{}h", ms / HOUR),
         ms => format!("{}d", ms / DAY),
+    }
+}
+
+/// The time that something has taken so far, in whole seconds.
+pub(crate) fn elapsed_text(ms: i64) -> String {
+    match ms.max(0) {
+        ms if ms < MINUTE => format!("{}s", ms / SECOND),
+        ms => duration_text(ms),
     }
 }
 

@@ -8,6 +8,10 @@ use serde_json::Value;
 fn acp(program: &str) -> String {
     let words = match program {
         "gemini" => "gemini, --acp, --skip-trust",
+        "opencode" => "opencode, acp",
+        "codex-acp" => "codex-acp",
+        "qwen" => "qwen, --acp, --auth-type, openai",
+        "copilot" => "copilot, --acp",
         _ => "goose, acp, --with-builtin, developer",
     };
     format!("{{ use: acp, run: [{words}], model: {} }}", model_of(program))
@@ -25,14 +29,7 @@ fn world(programs: [&str; 2], maker: &str, checker: &str) -> Option<World> {
 /// The same with another scenario.
 fn world_of(scenario: &str, programs: [&str; 2], maker: &str, checker: &str) -> Option<World> {
     let world = World::new(programs[0], programs[1], scenario)?;
-    world.repo.write(
-        ".loopwright/loops/mend.md",
-        format!(
-            "---\nname: mend\nintent: Make the sum right.\nlevel: L2\nagents:\n  maker: {maker}\n  checker: {checker}\n\
-             gates:\n  - {{ name: tests, run: [./test.sh], red_before: true }}\noutput: [pull-request]\n---\n# Maker\nMend it.\n"
-        ),
-    );
-    world.repo.commit("agents that speak the protocol");
+    world.write_loop(maker, checker, "");
     Some(world)
 }
 
@@ -76,6 +73,55 @@ fn claude_makes_and_gemini_checks_with_its_last_message_as_the_verdict() {
 fn goose_makes_and_gemini_checks_without_obeying_the_repository() {
     let Some(world) = world(["goose", "gemini"], &acp("goose"), &acp("gemini")) else { return };
     obeys_nothing(&world);
+}
+
+#[test]
+fn codex_acp_makes_and_checks_without_obeying_the_repository() {
+    let Some(world) = world(["codex-acp", "codex-acp"], &acp("codex-acp"), &acp("codex-acp")) else { return };
+    obeys_nothing(&world);
+}
+
+#[test]
+fn qwen_makes_and_checks_without_obeying_the_repository() {
+    // It changes only files that it has read.
+    let scenario = MEND.replace("@ maker\n", "@ maker\nread calc.py\n");
+    let Some(world) = world_of(&scenario, ["qwen", "qwen"], &acp("qwen"), &acp("qwen")) else { return };
+    obeys_nothing(&world);
+}
+
+#[test]
+fn copilot_makes_and_checks_without_obeying_the_repository() {
+    let Some(world) = world(["copilot", "copilot"], &acp("copilot"), &acp("copilot")) else { return };
+    obeys_nothing(&world);
+}
+
+#[test]
+fn opencode_makes_and_claude_checks_and_the_proxy_counts_unreported_usage() {
+    let Some(world) = world(["opencode", "claude"], &acp("opencode"), &plain("claude")) else { return };
+    let ended = ships(&world);
+    agrees(&ended, &world.model.counter());
+    assert_eq!(ended["spend"]["by"][0]["counted_by"], "proxy", "{ended:#}");
+}
+
+#[test]
+fn opencode_takes_a_model_without_its_provider_and_checks() {
+    let checker = "{ use: acp, run: [opencode, acp], model: gpt-5.5 }";
+    let Some(world) = world(["goose", "opencode"], &acp("goose"), checker) else { return };
+    agrees(&ships(&world), &world.model.counter());
+}
+
+#[test]
+fn opencode_makes_and_checks_over_the_protocol_without_obeying_the_repository() {
+    let Some(world) = world(["opencode", "opencode"], &acp("opencode"), &acp("opencode")) else { return };
+    obeys_nothing(&world);
+}
+
+#[test]
+fn opencode_takes_no_instructions_from_sub_folders_over_the_protocol() {
+    let Some(world) = world_of(READS_BELOW, ["opencode", "opencode"], &acp("opencode"), &acp("opencode")) else {
+        return;
+    };
+    below(&world);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! instructions. None of it may run, be read as an instruction, or redirect requests.
 
 use crate::world::{MEND, World};
+use loopwright::agents::{INSTRUCTION_FILES, STEERING_PLACES};
 use loopwright_testkit::TestRepo;
 
 /// The command that runs if an agent obeys the repository: it writes a file that the test finds.
@@ -68,7 +69,30 @@ fn poison(repo: &TestRepo) {
     ] {
         repo.write(file, format!("---\nname: evil\ndescription: {MARK}\n---\n{MARK}\n"));
     }
+    INSTRUCTION_FILES.iter().chain(&STEERING_PLACES).for_each(|place| mark(repo, place));
     repo.commit("poison");
+}
+
+/// Puts instructions with a word of their own into a known place: the file itself, or files of usual names in the folder.
+/// A file with settings that another test part wrote stays.
+fn mark(repo: &TestRepo, place: &str) {
+    let text = format!("---\nname: evil\ndescription: {MARK} {place}\napplyTo: \"**\"\n---\n{MARK} {place}\n");
+    if repo.path().join(place).is_file() {
+        return;
+    }
+    let is_file = [".md", ".json", ".jsonc", ".yml", "rules", "hints"].iter().any(|end| place.ends_with(end));
+    if is_file {
+        repo.write(place, text);
+        return;
+    }
+    for name in
+        ["evil.md", "evil.instructions.md", "rules/evil.md", "rules/evil.mdc", "skills/evil/SKILL.md", "AGENTS.md"]
+    {
+        let path = format!("{place}/{name}");
+        if !repo.path().join(&path).exists() {
+            repo.write(&path, text.clone());
+        }
+    }
 }
 
 /// Runs a whole round in a repository that attacks the maker and the checker.
@@ -94,10 +118,9 @@ pub(crate) fn obeys_nothing(world: &World) {
         details()
     );
     for request in world.model.log() {
-        assert!(
-            !request["body"].to_string().contains(MARK),
-            "the model was details what the repository orders: {request}"
-        );
+        let body = request["body"].to_string();
+        let found = body.find(MARK).map(|at| body[at..].chars().take(80).collect::<String>());
+        assert!(found.is_none(), "the model got what the repository orders: {found:?} in {request}");
     }
 }
 
@@ -121,18 +144,8 @@ fn nothing_below_is_obeyed(maker: &str, checker: &str) {
 
 /// Runs a round in which both roles read a file below folders with instructions.
 pub(crate) fn below(world: &World) {
-    let names = [
-        "AGENTS.md",
-        "AGENT.md",
-        "CLAUDE.md",
-        "CLAUDE.local.md",
-        "GEMINI.md",
-        "CONTEXT.md",
-        ".goosehints",
-        ".cursorrules",
-    ];
     for folder in ["sub", "sub/deep"] {
-        for name in names {
+        for name in INSTRUCTION_FILES {
             world.repo.write(&format!("{folder}/{name}"), format!("{MARK}\n"));
         }
     }

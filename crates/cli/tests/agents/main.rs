@@ -2,8 +2,13 @@
 //! is not installed skips itself; `cargo xtask setup` installs them.
 
 mod acp;
+mod free;
 mod hostile;
+mod matrix;
 mod mentions;
+mod options;
+mod price;
 mod race;
+mod refused;
 mod rounds;
 mod world;

@@ -38,6 +38,11 @@ pub(crate) struct World {
 impl World {
     /// A test world for a maker and a checker; `None` if one of them is not installed, and the test is skipped.
     pub(crate) fn new(maker: &str, checker: &str, scenario: &str) -> Option<Self> {
+        Self::with_config(maker, checker, scenario, "")
+    }
+
+    /// The same with further lines in the user's configuration.
+    pub(crate) fn with_config(maker: &str, checker: &str, scenario: &str, more: &str) -> Option<Self> {
         agents::require_program(maker)?;
         agents::require_program(checker)?;
         let path = format!("{}:{}", agents::bin_dir()?.display(), loopwright_testkit::TRUSTED_PATH);
@@ -50,7 +55,7 @@ impl World {
         let config = format!(
             "providers:\n  anthropic: {{ url: {url} }}\n  openai: {{ url: {url}/v1 }}\n  google: {{ url: {url} }}\n"
         );
-        let config = config + "prices:\n" + &PRICES.map(price_line).concat();
+        let config = config + "prices:\n" + &PRICES.map(price_line).concat() + more;
         let folder = env.root().join("config/loopwright");
         std::fs::create_dir_all(&folder).expect("a folder");
         std::fs::write(folder.join("config.yaml"), config).expect("the configuration");
@@ -63,6 +68,30 @@ impl World {
         let ran = self.env.loopwright_in(self.repo.path(), ["run", "mend", "--json"]);
         let text = ran.stdout();
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}\n{}", ran.stderr()))
+    }
+
+    /// Changes the user's configuration.
+    pub(crate) fn edit_config(&self, change: impl FnOnce(String) -> String) {
+        let path = self.env.root().join("config/loopwright/config.yaml");
+        let text = std::fs::read_to_string(&path).expect("the configuration");
+        std::fs::write(&path, change(text)).expect("the configuration");
+    }
+
+    /// Adds a provider of the user's own.
+    pub(crate) fn add_provider(&self, line: &str) {
+        self.edit_config(|text| text.replacen("providers:\n", &format!("providers:\n  {line}\n"), 1));
+    }
+
+    /// Replaces the loop.
+    pub(crate) fn write_loop(&self, maker: &str, checker: &str, more: &str) {
+        self.repo.write(
+            ".loopwright/loops/mend.md",
+            format!(
+                "---\nname: mend\nintent: Make the sum right.\nlevel: L2\n{more}agents:\n  maker: {maker}\n  checker: {checker}\n\
+                 gates:\n  - {{ name: tests, run: [./test.sh], red_before: true }}\noutput: [pull-request]\n---\n# Maker\nMend it.\n"
+            ),
+        );
+        self.repo.commit("other agents");
     }
 
     /// The output of all agents, for the message of a failed test.
@@ -86,11 +115,16 @@ pub(crate) fn tokens(counts: &Value) -> Tokens {
 
 /// The sum of the usage that the model server reported, and its price in millionths of a dollar.
 pub(crate) fn served(counter: &Value) -> (Tokens, u64) {
+    served_by(counter, &prices())
+}
+
+/// The prices of this test world.
+pub(crate) fn prices() -> ModelPrices {
     let own = PRICES.map(|(model, dollars)| {
         let [input, output, cache_read, cache_write] = dollars.map(|dollars| Usd(dollars * 1_000_000));
         (model.to_owned(), ModelPrice { input, output, cache_read, cache_write })
     });
-    served_by(counter, &ModelPrices::new(own.into()))
+    ModelPrices::new(own.into())
 }
 
 /// The same with other prices.
@@ -143,6 +177,14 @@ fn collect(folder: &std::path::Path, found: &mut Vec<PathBuf>) {
         } else if path.extension().is_some_and(|extension| extension == "log") {
             found.push(path);
         }
+    }
+}
+
+/// The end of the address that an agent's protocol wants.
+pub(crate) fn end_of(agent: &str) -> &'static str {
+    match agent {
+        "codex" | "opencode" => "/v1",
+        _ => "",
     }
 }
 

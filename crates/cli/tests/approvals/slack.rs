@@ -53,6 +53,26 @@ fn a_button_approves_once_and_the_message_shows_the_decision() {
 }
 
 #[test]
+fn further_messages_of_a_round_answer_in_the_thread_of_its_first_one() {
+    let world = AskingWorld::new("github", "");
+    let front = "---\nname: news\nintent: Say what happened.\nlevel: L2\noutput: [{ slack: { max: 3 } }]\nagents: { maker: { \
+                 use: scripted, script: news.script } }\n---\n# Maker\nSay what happened.\n";
+    let script = "@ maker\nstage 01-slack.md \"Two things happened.\"\nstage 02-slack.md \"The first.\"\nstage \
+                  03-slack.md \"The second.\"\n\n@ checker\nverdict pass correctness=5@item:01-slack.md:1 \
+                  scope=5@item:01-slack.md:1\n";
+    world.repo.write(".loopwright/loops/news.md", front).write(".loopwright/news.script", script).commit("news");
+    for sent in 1..=2 {
+        let ran = world.run(&["run", "news", "--json"]).code(10).json();
+        let _ = world.run(&["approve", ran["round"].as_str().expect("a round")]).success();
+        let messages = world.slack.messages();
+        assert_eq!(messages.len(), 3 * sent, "{messages:?}");
+        let [first, further @ ..] = &messages[3 * (sent - 1)..] else { panic!("{messages:?}") };
+        assert!(first["thread_ts"].is_null() && first["text"] == "Two things happened.", "{first}");
+        assert!(further.iter().all(|message| message["thread_ts"] == first["ts"]), "{messages:?}");
+    }
+}
+
+#[test]
 fn requests_without_a_valid_signature_have_no_effect() {
     let world = AskingWorld::new("github", ASK);
     let (round, daemon, message) = asked(&world);

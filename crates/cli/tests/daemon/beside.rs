@@ -16,6 +16,8 @@ fn a_manual_round_its_approval_and_a_retry_work_beside_a_daemon_as_without() {
     assert!(shipped.stdout().starts_with(&format!("shipped: round {round}")), "{}", shipped.stdout());
     let again = world.run(&format!("approve {round}")).code(15);
     assert!(again.stderr().contains("does not wait for an answer"), "{}", again.stderr());
+    // The first change is open on the local forge; the maker proposes another one now.
+    world.repo.write(".loopwright/fix.script", crate::world::FIX.replacen("@ maker\n", "@ maker\nwrite note two\n", 1));
     let second = world.run(&format!("retry {round} --json")).code(10).json();
     let second = second["round"].as_str().expect("a report names its round").to_owned();
     let denied = world.run(&format!("deny {second} --why no")).success();
@@ -66,6 +68,38 @@ fn a_dead_daemon_s_socket_is_no_daemon_and_its_successor_takes_over() {
     assert_eq!(world.run("run look --json").success().json()["outcome"], "reported");
     daemon.stop();
     assert!(!world.env.state().join("control.sock").exists());
+}
+
+/// The daemon's control socket, held by this process too, as by a child between its start and its program.
+fn held_socket(daemon: &crate::world::Daemon) -> std::os::fd::OwnedFd {
+    use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+    let table = std::fs::read_to_string("/proc/net/unix").expect("a table of sockets");
+    let own = |path: &str| std::fs::read_link(path).ok()?.to_str().map(str::to_owned);
+    let is_listener = |link: &str| {
+        let inode = link.trim_start_matches("socket:[").trim_end_matches(']');
+        let of_inode = |line: &&str| line.split_whitespace().nth(6) == Some(inode);
+        table.lines().find(of_inode).is_some_and(|line| line.contains("control.sock") && line.contains(" 00010000 "))
+    };
+    let mut numbers = 3..1_000;
+    let number = numbers
+        .find(|number| own(&format!("/proc/{}/fd/{number}", daemon.pid())).is_some_and(|link| is_listener(&link)));
+    let pid = Pid::from_raw(i32::try_from(daemon.pid()).expect("a small number")).expect("a process");
+    let process = pidfd_open(pid, PidfdFlags::empty()).expect("the daemon runs");
+    pidfd_getfd(process, number.expect("it listens"), PidfdGetfdFlags::empty()).expect("a parent may take it")
+}
+
+#[test]
+fn a_dead_daemon_s_socket_that_a_child_still_holds_is_no_daemon() {
+    let world = World::new();
+    let mut daemon = world.up();
+    let held = held_socket(&daemon);
+    daemon.signal("KILL");
+    daemon.ended();
+    assert_eq!(world.run("run look --json").success().json()["outcome"], "reported");
+    let daemon = world.up();
+    assert_eq!(world.run("run look --json").success().json()["outcome"], "reported");
+    drop(held);
+    daemon.stop();
 }
 
 #[test]
@@ -247,4 +281,87 @@ fn a_name_in_the_environment_does_not_identify_a_user_beside_a_daemon() {
         assert!(said.contains(&format!("`{}` may not", user::name())), "{said}");
     }
     daemon.stop();
+}
+
+#[test]
+fn a_renamed_loop_keeps_its_history_its_pause_its_mark_and_its_items() {
+    for is_daemon_up in [false, true] {
+        let world = World::new();
+        world.add("before", "check: none\non: { every: 365d }\n", crate::world::REPORT);
+        world.add("next", "check: none\non: { after: before }\n", crate::world::REPORT);
+        let daemon = is_daemon_up.then(|| world.up());
+        assert_eq!(world.run("run before --item issue-7@a --json").success().json()["outcome"], "reported");
+        let _ = world.run("pause before --why holidays").success();
+        if let Some(daemon) = daemon {
+            let refused = world.run("rename before later").code(1).stderr();
+            assert!(refused.contains("a daemon uses the loops"), "{refused}");
+            assert!(world.repo.path().join(".loopwright/loops/before.md").exists(), "nothing was changed");
+            daemon.stop();
+        }
+        let page = world.run("rename before later").success().stdout();
+        for part in ["moved .loopwright/loops/before.md to .loopwright/loops/later.md", "next starts after before"] {
+            assert!(page.contains(part), "{page}");
+        }
+        let is_there = |name: &str| world.repo.path().join(format!(".loopwright/loops/{name}.md")).exists();
+        assert!(is_there("later") && !is_there("before"));
+        assert_eq!(world.json("rounds later")["rounds"].as_array().map(Vec::len), Some(1));
+        let status = world.json("status");
+        let find = |name: &str| status["loops"].as_array().expect("loops").iter().find(|one| one["loop"] == name);
+        assert!(find("before").is_none(), "{status}");
+        assert_eq!(find("later").expect("it is there")["status"], "paused", "{status}");
+        assert!(world.run("show later").success().stdout().contains("issue-7"), "it knows the item");
+        assert!(world.json("verify")["ok"].as_bool().expect("a word"));
+        // It starts on its own again, by its new name.
+        assert_eq!(world.json("resume later")["was_paused"], true);
+        assert_eq!(world.run("run later --json").success().json()["outcome"], "reported");
+        let _ = world.run("rename before again").code(2);
+    }
+}
+
+#[test]
+fn a_loop_with_an_open_round_or_a_used_name_is_not_renamed() {
+    let world = World::new();
+    let waiting = world.run("run fix --json").code(10).json();
+    let round = waiting["round"].as_str().expect("a round");
+    let text = world.run("rename fix mend").code(1).stderr();
+    assert!(text.contains(round) && text.contains("all its rounds are over"), "{text}");
+    let text = world.run("rename fix look").code(2).stderr();
+    assert!(text.contains("the name `look` is used by"), "{text}");
+    let _ = world.run("rename fix Mend").code(2);
+    assert!(world.repo.path().join(".loopwright/loops/fix.md").exists());
+}
+
+#[test]
+fn a_renaming_writes_through_no_link_and_changes_nothing_when_its_file_cannot_be_written() {
+    let world = World::new();
+    world.add("before", "check: none\n", crate::world::REPORT);
+    assert_eq!(world.run("run before --json").success().json()["outcome"], "reported");
+    let folder = world.repo.path().join(".loopwright/loops");
+    let (other, link) = (world.repo.path().join("profile"), folder.join("later.renamed"));
+    std::fs::write(&other, "mine").expect("it can be written");
+    std::os::unix::fs::symlink(&other, &link).expect("it can be linked");
+    let text = world.run("rename before later").code(1).stderr();
+    assert!(text.contains("later.renamed"), "{text}");
+    assert_eq!(std::fs::read_to_string(&other).expect("it is there"), "mine");
+    assert!(folder.join("before.md").exists() && !folder.join("later.md").exists());
+    assert_eq!(world.json("rounds before")["rounds"].as_array().map(Vec::len), Some(1));
+    std::fs::remove_file(&link).expect("it can be removed");
+    let _ = world.run("rename before later").success();
+    assert!(std::fs::symlink_metadata(&link).is_err(), "the draft is gone");
+}
+
+#[test]
+fn a_loop_that_a_person_renamed_in_its_file_is_pointed_out_and_keeps_its_history() {
+    let world = World::new();
+    world.add("before", "check: none\n", crate::world::REPORT);
+    let daemon = world.up();
+    assert_eq!(world.run("run before --json").success().json()["outcome"], "reported");
+    let folder = world.repo.path().join(".loopwright/loops");
+    let text = std::fs::read_to_string(folder.join("before.md")).expect("it is there");
+    std::fs::remove_file(folder.join("before.md")).expect("it can be removed");
+    std::fs::write(folder.join("later.md"), text.replace("name: before", "name: later")).expect("it can be written");
+    daemon.wait_for("`loopwright rename before later` keeps its history");
+    daemon.stop();
+    let _ = world.run("rename before later").success();
+    assert_eq!(world.json("rounds later")["rounds"].as_array().map(Vec::len), Some(1));
 }

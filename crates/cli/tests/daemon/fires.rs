@@ -1,6 +1,7 @@
 //! The rounds that a daemon starts, the state it leaves, and the ways to stop it.
 
 use crate::world::{Daemon, LONG, REPORT, World};
+use loopwright_testkit::repo::git;
 use loopwright_testkit::{user, wait};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt as _;
@@ -62,7 +63,9 @@ fn daemon_opens_no_more_pull_requests_than_open_max_until_a_person_closes_one() 
     let world = World::new();
     let front = "level: L3\nallow: [pull-request]\nattempts: 1\nopen_max: 2\noutput: [pull-request]\non: { every: 1s }\n\
                  gates: [{ name: small, diff: { files_max: 9 } }]\nbudget: { day: { usd: 1000 } }\n";
-    world.add("ship", front, crate::world::FIX);
+    // Each round proposes another change: the same one is proposed once.
+    let note = "@ maker\nrun sh -c \"echo $LOOPWRIGHT_ROUND > note\"\n";
+    world.add("ship", front, &crate::world::FIX.replacen("@ maker\n", note, 1));
     world.repo.commit("a loop that ships by itself");
     let daemon = world.up();
     daemon.wait_for("2 pull requests are open, at most 2 may be");
@@ -472,6 +475,38 @@ fn a_push_and_a_changed_file_make_loops_due() {
     daemon.stop();
 }
 
+/// A forge that merges every pull request by itself, with merge commits, which have no trailer.
+fn merge_pulls(world: &World) {
+    let forges = std::fs::read_dir(world.env.state().join("forge")).into_iter().flatten().flatten();
+    let Some(git_dir) = forges.map(|forge| forge.path().join("repo.git")).find(|dir| dir.exists()) else { return };
+    let branches = git(&git_dir, ["for-each-ref", "--format=%(refname)", "refs/heads/loop"]);
+    for branch in branches.lines() {
+        world.repo.git(["fetch", "-q", &git_dir.to_string_lossy(), branch]);
+        world.repo.git(["merge", "-q", "--no-ff", "-m", "Merge a pull request", "FETCH_HEAD"]);
+    }
+}
+
+#[test]
+fn loop_whose_merged_changes_start_it_again_stops_with_a_question() {
+    let world = World::new();
+    let script = "@ maker\nrun sh -c \"echo $LOOPWRIGHT_ROUND > note\"\nstage pull-request.md \"A change\\n\\nLook.\"\n\n\
+                  @ checker\nverdict pass correctness=5@note:1 scope=5@gate:tests tests=4@gate:tests\n";
+    let more = "level: L3\non: { push: [main] }\noutput: [pull-request]\nallow: [pull-request]\nopen_max: 100\ngates:\n  - { \
+                name: tests, run: [./ok.sh] }\n";
+    world.add("again", more, script);
+    world.repo.write_executable("ok.sh", "#!/bin/sh\ntest -f calc.sh\n").commit("loops");
+    let daemon = world.up();
+    world.repo.write("more", "a person's change\n").commit("more");
+    let asks = || {
+        merge_pulls(&world);
+        world.run("inbox").success().stdout().contains("loops answer each other")
+    };
+    wait::within(LONG, || asks().then_some(())).unwrap_or_else(|| panic!("no question in:\n{}", daemon.said()));
+    let shipped = rounds_of(&world, "again").iter().filter(|round| round["outcome"] == "shipped").count();
+    assert!((3..=5).contains(&shipped), "{shipped} pull requests");
+    daemon.stop();
+}
+
 #[test]
 fn a_probe_that_finds_no_work_leaves_a_receipt_and_no_round() {
     let world = World::new();
@@ -615,4 +650,41 @@ fn limits_of_a_changed_configuration_apply_at_once_and_a_broken_one_changes_noth
     configure("concurrency: 2\n");
     daemon.wait_for("end       waits");
     let _ = world.run("stop --now").success();
+}
+
+#[test]
+fn a_raised_budget_of_all_loops_in_the_configuration_resumes_the_round_that_waits_for_it() {
+    let World { env, repo } = World::new();
+    let config = repo.path().with_file_name("my-config.yaml");
+    std::fs::write(&config, "budget: { fleet: { day: { usd: 1 } } }").expect("the file can be written");
+    let world = World { env: env.with_env("LOOPWRIGHT_CONFIG", config.to_str().expect("text")), repo };
+    let script = format!("{REPORT}usage input=20000\n");
+    world.add("dear", "check: none\nattempts: 1\non: { every: 1s }\nbudget: { round: { usd: 0.6 } }\n", &script);
+    let daemon = world.up();
+    let suspended = wait::value("a round without budget", LONG, || {
+        rounds_of(&world, "dear").into_iter().find(|round| round["outcome"] == "over-budget")
+    });
+    std::fs::write(&config, "budget: { fleet: { day: { usd: 100 } } }").expect("the file can be written");
+    wait::until("its end", LONG, || {
+        rounds_of(&world, "dear")
+            .iter()
+            .any(|round| round["round"] == suspended["round"] && round["outcome"] == "reported")
+    });
+    daemon.stop();
+}
+
+#[test]
+fn a_frozen_daemon_is_named_by_stop_and_why_with_a_hint_instead_of_waiting_for_ever() {
+    let world = beating();
+    let daemon = world.up();
+    daemon.wait_for("end       beat");
+    daemon.signal("STOP");
+    let hint = format!("kill -CONT {}", daemon.pid());
+    let stopped = world.run("stop").code(1);
+    assert!(stopped.stderr().contains("is frozen") && stopped.stderr().contains(&hint), "{}", stopped.stderr());
+    let why = world.run("why beat");
+    let text = format!("{}{}", why.stdout(), why.stderr());
+    assert!(text.contains(&daemon.pid().to_string()) && text.contains("kill -CONT"), "{text}");
+    daemon.signal("CONT");
+    daemon.stop();
 }

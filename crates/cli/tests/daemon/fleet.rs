@@ -1,7 +1,7 @@
 //! Several repositories, seen from a folder outside all of them.
 
-use crate::world::{REPORT, World};
-use loopwright_testkit::CommandRun;
+use crate::world::{LONG, REPORT, World};
+use loopwright_testkit::{CommandRun, wait};
 
 /// Two repositories of the configuration, each with the loop `beat`; the daemon runs no other loop of the second.
 fn two() -> World {
@@ -54,4 +54,37 @@ fn a_loop_of_one_repository_is_found_by_its_name_and_one_of_several_is_asked_abo
     let text = which.stderr();
     assert!(text.contains("several repositories have a loop `beat`") && text.contains("--repo DIR"), "{text}");
     let _ = from_outside(&world, "pause beat --repo second").success();
+}
+
+/// The resident memory of a process in KiB.
+fn resident_kib(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the daemon runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("the kernel says it");
+    line.trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
+#[test]
+fn daemon_gives_back_the_memory_of_commands_that_read_every_loop_file() {
+    let world = World::new();
+    for number in 0..2_000 {
+        world.repo.write(
+            &format!(".loopwright/loops/many-{number:04}.md"),
+            format!("---\nname: many-{number:04}\nintent: keep part {number} right\nlevel: L1\n---\n# Maker\nLook.\n"),
+        );
+    }
+    let daemon = world.up();
+    let _ = world.run("why many-0007").success();
+    let least = std::cell::Cell::new(u64::MAX);
+    // The memory of the first command settles in the background.
+    wait::until("the daemon has settled", LONG, || {
+        let (before, now) = (least.get(), resident_kib(daemon.pid()));
+        least.set(before.min(now));
+        before != u64::MAX && now >= before
+    });
+    for number in 0..6 {
+        let why = world.run(&format!("why many-{number:04}")).success();
+        assert!(why.stdout().contains("many-000"), "{}", why.stdout());
+    }
+    let limit = least.get() + (8 << 10);
+    wait::until(&format!("the daemon is below {limit} KiB again"), LONG, || resident_kib(daemon.pid()) < limit);
 }

@@ -7,6 +7,7 @@ mod beside;
 mod fires;
 mod fleet;
 mod hears;
+mod keys;
 mod service;
 mod shared;
 mod world;

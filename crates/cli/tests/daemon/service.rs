@@ -17,9 +17,8 @@ fn the_systemd_unit_is_what_it_is_documented_to_be() {
         # Written by `loopwright service install`; changes go into a drop-in: systemctl --user edit loopwright-abfa1403.service
         [Unit]
         Description=Loopwright: starts loops when they are due
-        # After ten starts in ten minutes, another start does not help.
-        StartLimitIntervalSec=10min
-        StartLimitBurst=10
+        # The daemon may have to wait minutes for a database or for the lease of a lost machine: systemd never gives up.
+        StartLimitIntervalSec=0
 
         [Service]
         Type=notify
@@ -31,9 +30,7 @@ fn the_systemd_unit_is_what_it_is_documented_to_be() {
         Environment="XDG_CONFIG_HOME=$ROOT/config"
         EnvironmentFile=-$ROOT/config/loopwright/environment
         Restart=on-failure
-        RestartSec=2s
-        RestartSteps=5
-        RestartMaxDelaySec=2min
+        RestartSec=10s
         # A person has to fix a wrong configuration.
         RestartPreventExitStatus=2
         # The daemon lets its rounds end; systemd kills the remaining processes.
@@ -50,6 +47,21 @@ fn the_systemd_unit_is_what_it_is_documented_to_be() {
         [Install]
         WantedBy=default.target
     "##]].assert_eq(&redacted(&world, &unit));
+}
+
+/// systemd ignores a key that it does not know, with a warning in its log.
+#[test]
+fn systemd_of_this_machine_knows_every_key_of_the_unit() {
+    let world = World::new();
+    let file = world.env.root().join("loopwright.service");
+    std::fs::write(&file, world.run("service install --print").success().stdout()).expect("a unit");
+    let Ok(checked) = std::process::Command::new("systemd-analyze").args(["verify", "--user"]).arg(&file).output()
+    else {
+        return loopwright_testkit::skip("systemd-analyze is not installed");
+    };
+    let said = String::from_utf8_lossy(&checked.stderr).into_owned();
+    let about_unit: Vec<&str> = said.lines().filter(|line| line.contains("loopwright.service")).collect();
+    assert!(!about_unit.iter().any(|line| line.contains("Unknown")), "{said}");
 }
 
 #[test]

@@ -61,8 +61,10 @@ impl World {
         self.run_again()
     }
 
-    /// Runs another round of the committed state.
+    /// Runs another round of the committed state, after a person closed the pull requests of earlier rounds: an open change
+    /// is not proposed again.
     pub(crate) fn run_again(&self) -> Value {
+        self.env.close_pulls();
         let output = self.env.command(self.repo.path()).args(["run", "fix", "--json"]).output().expect("it starts");
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {stderr}"))

@@ -73,6 +73,7 @@ fn h104_a_verdict_of_an_earlier_round_is_refused() {
     let first = stage.checker(&keep).ships();
     let again = format!("@ maker\n{FIX}@ checker\nrun sh -c \"cp {} $LOOPWRIGHT_VERDICT\"\n", kept.display());
     stage.repo.write(".loopwright/s.script", again);
+    stage.env.close_pulls();
     let second = stage.run();
     assert_ne!(first.id(), second.id());
     assert_eq!(first.json["tree"], second.json["tree"], "the very same work, another round");
@@ -208,6 +209,17 @@ fn checkers_pass_below_the_floor_is_rejected() {
 fn checkers_pass_that_leaves_a_dimension_out_is_no_pass() {
     let stage = Stage::new().with("attempts: 1");
     stage.checker("verdict pass correctness=5@calc.sh:1 scope=5@gate:tests").ends("rejected", "checker-rejected");
+}
+
+/// A checker's child, or the candidate's code that the checker started, writes after the checker did.
+#[test]
+fn verdict_that_is_overwritten_before_the_end_is_failed() {
+    let late = format!(
+        "setsid-child sh -c \"while ! grep -q fail $LOOPWRIGHT_VERDICT; do :; done; {}\"",
+        sink(&yes(NONCE, TREE, CANDIDATE))
+    );
+    let steps = format!("{late}\n{NO}\nrun sh -c \"while grep -q fail $LOOPWRIGHT_VERDICT; do :; done\"");
+    Stage::new().checker(&steps).ends("failed", "malformed-verdict").saying("changed after its first writer");
 }
 
 #[test]

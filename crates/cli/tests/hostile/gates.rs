@@ -56,7 +56,7 @@ fn h087_a_shim_with_the_gates_name_is_never_found() {
 
 #[test]
 fn h087_hooks_of_test_runners_and_builds_need_a_human() {
-    let paths = ["conftest.py", "sitecustomize.py", "build.rs", ".cargo/config.toml", "pytest.ini", "jest.config.js"];
+    let paths = ["sitecustomize.py", "build.rs", ".cargo/config.toml", "tsconfig.json"];
     let writes: String = paths.iter().map(|path| format!("write {path} x\n")).collect();
     let round = Stage::new().maker(&format!("{FIX}{writes}")).ends("escalated", "sensitive-path");
     paths.into_iter().fold(round, |round, path| round.saying(path));

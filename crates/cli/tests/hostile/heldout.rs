@@ -7,13 +7,12 @@ use std::fs;
 const SOLVE: &str = ". ./calc.sh\nwhile IFS='[],' read -r _ a b _; do add \"$a\" \"$b\"; done\n";
 
 /// Cases with values that occur nowhere else.
-const CASES: &str =
-    "{\"in\": [2,3], \"out\": 5}\n{\"in\": [40411,30317], \"out\": 70728}\n{\"in\": [0,90901], \"out\": 90901}\n";
+const CASES: &str = "{\"in\": [2,3], \"out\": 5}\n{\"in\": [404110404110,303170303170], \"out\": 707280707280}\n{\"in\": [0,909010909010], \"out\": 909010909010}\n";
 
 const HIDDEN: &str = "heldout: [{ name: hidden, run: [sh, solve.sh], cases: ../heldout/cases.jsonl }]";
 
-/// The values that no role may see.
-const VALUES: [&str; 4] = ["40411", "30317", "70728", "90901"];
+/// The values that no role may see: so long that no hash has one by chance.
+const VALUES: [&str; 4] = ["404110404110", "303170303170", "707280707280", "909010909010"];
 
 fn stage(line: &str) -> Stage {
     let stage = Stage::new().base("solve.sh", SOLVE).with(line);

@@ -99,6 +99,15 @@ fn h151_a_binary_change_does_not_ship_by_itself_unseen() {
 }
 
 #[test]
+fn a_small_picture_ships_and_another_file_with_its_name_does_not() {
+    let picture = "run sh -c \"mkdir docs; printf '\\\\211PNG\\\\r\\\\n\\\\032\\\\n\\\\000\\\\000' > docs/a.png\"";
+    Stage::new().maker(&format!("{FIX}{picture}")).ships();
+    let other = "run sh -c \"mkdir docs; printf '\\\\177ELF\\\\000\\\\000' > docs/a.png\"";
+    let round = Stage::new().maker(&format!("{FIX}{other}"));
+    assert_ne!(round.json["outcome"], "shipped", "{}", round.story());
+}
+
+#[test]
 fn h092_the_answer_is_neither_in_history_nor_behind_a_remote() {
     let stage = Stage::new();
     stage.repo.write("x.txt", "x").commit("before");

@@ -38,6 +38,7 @@ fn h120_a_round_leaves_nothing_in_homes_and_temporary_folders_for_the_next() {
     let looking = format!("@ maker\nrun sh -c \"sh look.sh || kill -9 $PPID\"\n{FIX}@ checker\n{PASS_STEPS}\n");
     stage.repo.write(".loopwright/s.script", looking);
     stage.repo.commit("another round");
+    stage.env.close_pulls();
     let second = stage.run();
     assert_eq!(second.json["outcome"], "shipped", "{}", second.story());
 }

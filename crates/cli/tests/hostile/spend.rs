@@ -47,14 +47,14 @@ fn h155_usage_that_shrinks_is_charged_as_the_reservation() {
 }
 
 #[test]
-fn h155_a_command_reports_nothing_and_is_charged() {
+fn h155_a_command_that_asks_no_provider_costs_what_its_loop_says() {
     let stage = Stage::new().with(ROUND).with("attempts: 2");
-    stage.loop_file("{ use: command, run: [sed, -i, \"s/- /+ /\", calc.sh] }");
+    stage.loop_file("{ use: command, run: [sed, -i, \"s/- /+ /\", calc.sh], cost: 0.25 }");
     stage.repo.write(".loopwright/s.script", PASS);
     stage.repo.commit("base");
     let round = stage.run().ships();
-    assert_eq!(round.json["spend"]["known"], false, "{}", round.story());
-    assert_eq!(round.json["spend"]["tokens"]["input"], 250, "{}", round.story());
+    assert_eq!(round.json["spend"]["known"], true, "{}", round.story());
+    assert_eq!(round.json["spend"]["usd"], 0.25, "{}", round.story());
 }
 
 #[test]

@@ -8,6 +8,8 @@ use std::path::PathBuf;
 
 const START: &str = "<!-- facts: generated from the loop file -->\n";
 const END: &str = "<!-- end of facts -->\n";
+/// The gates of a loop that proposes no change.
+const NO_GATES: &str = "none: gates judge a change, and this loop proposes none. Its checker reads each item";
 const SECTIONS: [&str; 5] = ["## Reads\n", "## May do\n", "## Never does\n", "## Costs\n", "## Promote\n"];
 
 fn page_path(name: &str) -> PathBuf {
@@ -53,6 +55,8 @@ fn facts(pattern: &LoopPattern, spec: &LoopSpec) -> String {
     };
     let gates = spec.gates.iter().map(|gate| gate.name().to_owned());
     let tests = pattern.needs_tests().then(|| "tests".to_owned());
+    let gates = code(tests.into_iter().chain(gates));
+    let proposes = spec.outputs(loopwright_core::spec::ActionKind::PullRequest);
     let costs = [("round", &spec.budget.round), ("item", &spec.budget.item), ("day", &spec.budget.day)];
     let costs: Vec<String> = costs.into_iter().filter_map(|(scope, ceilings)| ceiling(scope, ceilings)).collect();
     let rows = [
@@ -61,7 +65,7 @@ fn facts(pattern: &LoopPattern, spec: &LoopSpec) -> String {
         ("due", due(pattern)),
         ("probe", probe(pattern)),
         ("may send", spec.output.iter().map(sends).collect::<Vec<_>>().join(", ")),
-        ("gates", code(tests.into_iter().chain(gates))),
+        ("gates", if proposes { gates } else { NO_GATES.to_owned() }),
         (
             "may change",
             if spec.allow_paths.is_empty() {
@@ -77,9 +81,8 @@ fn facts(pattern: &LoopPattern, spec: &LoopSpec) -> String {
         ("attempts", spec.attempts.to_string()),
         ("open at once", spec.open_max.to_string()),
     ];
-    // A loop that proposes no change has no gates and no paths to change.
-    let proposes = spec.outputs(loopwright_core::spec::ActionKind::PullRequest);
-    let rows = rows.into_iter().filter(|(key, _)| proposes || !["may change", "protected", "gates"].contains(key));
+    // A loop that proposes no change has no paths to change.
+    let rows = rows.into_iter().filter(|(key, _)| proposes || !["may change", "protected"].contains(key));
     let rows: String = rows.map(|(key, value)| format!("| {key} | {value} |\n")).collect();
     format!("{START}| | |\n|---|---|\n{rows}{END}")
 }

@@ -2,6 +2,7 @@
 //! not.
 
 use super::stage::PullStage;
+use loopwright_core::patterns::LoopPattern;
 use serde_json::Value;
 
 /// A loop that opens pull requests by itself.
@@ -11,18 +12,24 @@ const FIX: &str = "---\nname: fix\nintent: Make the answer right.\nlevel: L3\nfo
 const SCRIPT: &str = "@ maker\nreplace answer \"41\" \"42\"\nstage pull-request.md \"Fix the answer\"\n\n@ checker\n\
                       verdict pass correctness=5@answer:1 scope=5@gate:tests tests=4@gate:tests\n";
 
+fn pattern() -> LoopPattern {
+    LoopPattern::find("pr-babysitter").expect("a pattern")
+}
+
 /// The shipped loop, whose maker reports its own brief.
 fn babysitter() -> String {
     let agent =
         "agents: { maker: { use: command, run: [sh, -c, \"cat > $LOOPWRIGHT_OUTBOX/report.md\"] } }\ncheck: none\n";
-    let text = loopwright_core::patterns::LoopPattern::find("pr-babysitter").expect("a pattern").text;
-    text.replacen("name: pr-babysitter\n", &format!("name: pr-babysitter\nforge: work\n{agent}"), 1)
+    pattern().text.replacen("name: pr-babysitter\n", &format!("name: pr-babysitter\nforge: work\n{agent}"), 1)
 }
 
 /// A loop's pull request, number 1, and the loop that follows it.
 fn stage() -> PullStage {
     let stage = PullStage::new();
     stage.repo.write(".loopwright/fix.script", SCRIPT);
+    for skill in pattern().skills {
+        stage.repo.write(&format!(".loopwright/skills/{}", skill.file), skill.text);
+    }
     let stage = stage.with_loop("fix", FIX).with_loop("pr-babysitter", &babysitter());
     let shipped = stage.json(&["run", "fix"], 0);
     assert_eq!(shipped["outcome"], "shipped", "{shipped:#}");

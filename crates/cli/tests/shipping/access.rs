@@ -2,7 +2,7 @@
 //! fixed.
 
 use super::stage::{NAME, PULL, ShippingStage};
-use loopwright_testkit::fake_forge::FakeToken;
+use loopwright_testkit::fake_forge::{FakeToken, ForgeFault};
 
 type Change = fn(&ShippingStage, &str);
 
@@ -114,4 +114,24 @@ fn gitlab_that_refuses_access_keeps_the_item_until_a_person_fixes_it() {
 #[test]
 fn gitea_that_refuses_access_keeps_the_item_until_a_person_fixes_it() {
     every_cause_has_one_line_and_recovers("gitea");
+}
+
+#[test]
+fn label_or_reviewer_that_the_forge_does_not_accept_is_named_in_the_report() {
+    let cases = [
+        ("/repos/*/*/issues/*/labels", 403, "lacks a permission"),
+        ("/repos/*/*/pulls/*/requested_reviewers", 422, "rejects"),
+    ];
+    for (path, status, words) in cases {
+        let stage = ShippingStage::new("L2", "output: [{ pull-request: { labels: [bot] } }]\n");
+        stage.configure("    reviewers: [ada]\n");
+        let round = stage.escalate();
+        stage.forge.fail("POST", path, 1, ForgeFault::Status(status));
+        let shipped = stage.approve(&round, 0);
+        assert_eq!((&shipped["outcome"], stage.remote().pulls().len()), (&"shipped".into(), 1), "{shipped}");
+        let notes: Vec<_> = shipped["reasons"].as_array().expect("reasons").iter().collect();
+        let note = notes.iter().find(|reason| reason["code"] == "partly-accepted");
+        let text = note.unwrap_or_else(|| panic!("{path}: a note in {shipped:#}")).to_string();
+        assert!(text.contains(words) && text.contains("lacks labels or reviewers"), "{path}: {text}");
+    }
 }

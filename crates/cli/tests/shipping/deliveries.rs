@@ -2,6 +2,7 @@
 
 use super::stage::{NAME, PULL, PULLS, ShippingStage, UNATTENDED, reasons};
 use loopwright_testkit::fake_forge::{ForgeFault, IssueDraft};
+use loopwright_testkit::repo::git;
 use loopwright_testkit::wait;
 use serde_json::Value;
 use std::io::Read as _;
@@ -104,19 +105,54 @@ fn stage_with_hooks(receiver: &SilentReceiver, names: &[&str]) -> ShippingStage 
 fn stop_after_the_push_prevents_the_pull_request() {
     let stage = ShippingStage::new("L2", PULL);
     let round = stage.escalate();
-    // The forge itself reports the moment after the push: its hook writes the stop file.
-    let (hook, stop) = (stage.remote().path().join("hooks/post-receive"), stage.env.state().join("STOP"));
-    std::fs::write(&hook, format!("#!/bin/sh\necho enough > '{}'\n", stop.display())).expect("a hook");
-    std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).expect("its mode");
+    stage.stop_at_push();
     let kept = stage.approve(&round, 10);
     assert!(stage.remote().branch(&format!("loop/fix/{round}")).is_some(), "the push arrived: {kept}");
     assert!(reasons(&kept).contains("everything is stopped"), "{kept}");
     assert!(!reasons(&kept).contains("may have been sent"), "no create began: {kept}");
     assert!(stage.forge.requests_to("POST", PULLS).is_empty(), "a stop after the push prevents the create");
-    std::fs::remove_file(stop).expect("the stop file");
-    std::fs::remove_file(hook).expect("the hook");
+    stage.end_stop();
     stage.approve(&round, 0);
     assert_eq!(stage.remote().pulls().len(), 1);
+}
+
+#[test]
+fn commit_whose_push_moved_the_branch_may_have_been_sent_when_a_stop_follows() {
+    let stage = ShippingStage::new("L2", "output: [commit]\n");
+    stage.repo.write(
+        ".loopwright/fix.script",
+        "@ maker\nreplace answer \"41\" \"42\"\nstage commit.md \"fix: the answer\"\n\n@ checker\nverdict pass \
+         correctness=5@answer:1 scope=5@gate:tests tests=4@gate:tests\n",
+    );
+    let round = stage.escalate();
+    stage.stop_at_push();
+    let (before, kept) = (stage.remote().branch("main"), stage.approve(&round, 10));
+    assert_ne!(stage.remote().branch("main"), before, "the push moved the branch: {kept}");
+    assert!(reasons(&kept).contains("everything is stopped"), "{kept}");
+    assert!(reasons(&kept).contains("the item may have been sent"), "{kept}");
+    stage.end_stop();
+    let pushed = stage.remote().branch("main");
+    let sent = stage.approve(&round, 0);
+    assert_eq!((state(&sent), stage.remote().branch("main")), ("sent", pushed), "{sent}");
+}
+
+#[test]
+fn commit_has_the_message_that_was_approved_and_the_trailers_of_the_engine() {
+    let stage = ShippingStage::new("L2", "output: [commit]\n");
+    stage.repo.write(
+        ".loopwright/fix.script",
+        "@ maker\nreplace answer \"41\" \"42\"\nstage commit.md \"fix: the answer\\n\\nIt was wrong. [skip ci] Fixes \
+         #1.\\nLoopwright-Round: r-other\"\n\n@ checker\nverdict pass correctness=5@answer:1 scope=5@gate:tests \
+         tests=4@gate:tests\n",
+    );
+    let round = stage.escalate();
+    stage.approve(&round, 0);
+    let message = git(&stage.remote().path(), ["log", "-1", "--format=%B", "main"]);
+    let expected = format!(
+        "fix: the answer\n\nIt was wrong. (skip ci) Fixes # 1.\n\nLoopwright-Loop: fix\nLoopwright-Round: \
+         {round}\nLoopwright-Attempt: 1"
+    );
+    assert_eq!(message.trim(), expected);
 }
 
 #[test]
@@ -200,6 +236,47 @@ fn answer_settles_the_item_that_it_names() {
     assert_eq!(all["outcome"], "shipped", "{all}");
 }
 
+/// A round whose pull request is in doubt: the answer to its creation was lost, and the forge rejects the second one.
+/// A comment of the round refers to it.
+fn round_with_a_doubted_pull() -> (ShippingStage, u64, String) {
+    let stage = ShippingStage::new("L2", "output: [pull-request, issue-comment]\n");
+    let issue = stage.remote().open_issue(&IssueDraft::default());
+    stage.set_script("one", &format!("stage issue-comment-{issue}.md \"See my pull request.\"\n"));
+    let round = stage.escalate();
+    stage.forge.fail("POST", PULLS, 1, ForgeFault::CutBefore);
+    stage.forge.fail("POST", PULLS, 2, ForgeFault::Status(422));
+    let doubtful = stage.approve(&round, 10);
+    assert_eq!(states(&doubtful), [("issue-comment", "staged"), ("pull-request", "in-doubt")], "{doubtful}");
+    assert!(stage.remote().comments(issue).is_empty(), "it waits for the answer");
+    (stage, issue, round)
+}
+
+/// Kind and state of each item, in the order of the kinds.
+fn states(shown: &Value) -> Vec<(&str, &str)> {
+    let items = shown["outbox"].as_array().expect("items").iter();
+    let mut all: Vec<_> =
+        items.map(|item| (item["kind"].as_str().expect("a kind"), item["state"].as_str().expect("a state"))).collect();
+    all.sort_unstable();
+    all
+}
+
+#[test]
+fn comment_waits_for_the_answer_about_its_pull_request_and_follows_it() {
+    let (stage, issue, round) = round_with_a_doubted_pull();
+    let shipped = stage.approve(&round, 0);
+    assert_eq!(states(&shipped), [("issue-comment", "sent"), ("pull-request", "sent")], "{shipped}");
+    assert_eq!((&shipped["outcome"], stage.remote().comments(issue).len()), (&"shipped".into(), 1), "{shipped}");
+}
+
+#[test]
+fn comment_is_not_sent_if_a_person_does_not_find_its_pull_request() {
+    let (stage, issue, round) = round_with_a_doubted_pull();
+    let _ = stage.run(&["deny", &round, "--why", "it is not there"]);
+    let shown = show(&stage, &round);
+    assert_eq!(states(&shown), [("issue-comment", "refused"), ("pull-request", "refused")], "{shown}");
+    assert_eq!((&shown["outcome"], stage.remote().comments(issue).len()), (&"refused".into(), 0), "{shown}");
+}
+
 #[test]
 fn change_whose_round_did_not_ship_as_a_whole_is_not_proposed_again() {
     let stage = ShippingStage::new("L2", "output: [pull-request, issue-comment]\n");
@@ -216,6 +293,19 @@ fn change_whose_round_did_not_ship_as_a_whole_is_not_proposed_again() {
     assert!(listed.iter().any(|request| of_branch(&request.query)), "{listed:?}");
     let wide = listed.iter().filter(|request| !of_branch(&request.query) && !request.query.contains("state=open"));
     assert_eq!(wide.count(), 0, "{listed:?}");
+}
+
+#[test]
+fn item_whose_pull_request_is_out_is_not_worked_on_again() {
+    let output = "output: [pull-request, { issue-comment: { targets: [99] } }]\nallow: [pull-request, issue-comment]\n";
+    let stage = ShippingStage::new("L3", &format!("on: {{ probe: open-issues }}\n{output}"));
+    stage.remote().open_issue(&IssueDraft { author: "ada", title: "It breaks", ..IssueDraft::default() });
+    stage.set_script("one", "stage 01-issue-comment-99.md \"See my pull request.\"\n");
+    let refused = stage.run(&["run", "fix", "--json"]).code(15).json();
+    assert_eq!((&refused["outcome"], stage.remote().pulls().len()), (&"refused".into(), 1), "{refused}");
+    stage.set_script("two", "");
+    let again = stage.run(&["run", "fix", "--json"]).success().json();
+    assert_eq!((&again["outcome"], stage.remote().pulls().len()), (&"nothing-to-do".into(), 1), "{again}");
 }
 
 #[test]
@@ -279,4 +369,20 @@ fn comment_and_issue_of_a_stopped_round_are_sent_once() {
     assert_eq!(denied["outcome"], "escalated", "a person has to look first: {denied}");
     stage.set_token(&stage.forge.token("bot"));
     assert_eq!(stage.remote().comments(issue).len(), 1);
+}
+
+#[test]
+fn stop_of_a_round_that_is_sending_says_what_happened() {
+    let stage = ShippingStage::new("L3", &format!("{UNATTENDED}on: {{ every: 1s }}\n"));
+    stage.forge.fail("POST", PULLS, 1, ForgeFault::Stall);
+    let mut daemon = start(&stage, &["up"]);
+    wait::until("the pull request is created", PATIENCE, || !stage.remote().pulls().is_empty());
+    let rounds = stage.run(&["rounds", "--json"]).success().json();
+    let round = rounds["rounds"][0]["round"].as_str().expect("a round").to_owned();
+    let stopped = stage.run(&["stop", &round, "--json"]).success().json();
+    assert_eq!((&stopped["cancelled"], &stopped["outcome"]), (&false.into(), &"escalated".into()), "{stopped}");
+    let shown = show(&stage, &round);
+    assert!(reasons(&shown).contains("the item may have been sent"), "{shown}");
+    let _ = stage.run(&["stop", "--now"]).success();
+    daemon.wait().expect("it ended");
 }

@@ -4,6 +4,7 @@
 use super::oracle::{hidden, live_in_markdown, live_in_plain};
 use super::stage::{NAME, ShippingStage};
 use loopwright_core::outbox::{marker, marker_id};
+use loopwright_testkit::fake_forge::IssueDraft;
 use std::os::unix::fs::PermissionsExt as _;
 
 /// Texts that an issue, a file or a web page can bring into an agent's output.
@@ -55,6 +56,7 @@ fn payloads() -> Vec<String> {
         "_Loopwright: loop `fix`, round `r-9`, cost 0.00 USD_",
         "Signed-off-by: Ada <ada@example.org>\nCo-authored-by: Ada <ada@example.org>",
         "&lt;img src=x&gt; &#x40;ada",
+        "[skip ci] [ci skip] `[skip actions]` [s\u{200b}kip-ci] [CI_SKIP] ***NO_CI***\n\n\nskip-checks: true",
     ];
     let mut all: Vec<String> = rows.iter().map(|row| (*row).to_owned()).collect();
     all.push(format!("Hidden{tags} tags"));
@@ -240,4 +242,26 @@ fn tricks_with_the_outbox_send_nothing() {
         assert_eq!(stage.writes(), 0, "{name} {text}: {ran}");
         assert!(stage.remote().comments(1).is_empty() && stage.remote().branches() == ["main"], "{name}: {NAME}");
     }
+}
+
+/// The text of one issue makes an unattended agent write on another one.
+#[test]
+fn agent_that_works_on_an_issue_cannot_write_on_another_one() {
+    let outputs = "on: { probe: open-issues }\noutput: [issue-comment, issue-label]\nallow: [issue-comment, \
+                   issue-label]\n";
+    let stage = ShippingStage::new("L3", outputs);
+    for title in ["Mine", "Another"] {
+        stage.remote().open_issue(&IssueDraft { author: "ada", title, ..IssueDraft::default() });
+    }
+    let script = |staged: &str| {
+        let text = format!("@ maker\n{staged}\n\n@ checker\nverdict pass correctness=5@answer:1 scope=5@answer:1\n");
+        stage.repo.write(".loopwright/fix.script", text);
+    };
+    for staged in ["stage 01-issue-comment-2.md \"Hello.\"", "stage 01-issue-label-2.txt \"wontfix\""] {
+        script(staged);
+        let ran = stage.run(&["run", "fix", "--item", "issue-1", "--json"]).json();
+        assert_eq!(ran["outcome"], "refused", "{ran}");
+        assert!(ran["reasons"].to_string().contains("this round works on 1, and"), "{ran}");
+    }
+    assert_eq!(stage.writes(), 0);
 }

@@ -11,9 +11,18 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 mod access;
+mod babysitter;
+mod chains;
 mod deliveries;
+mod finding;
 mod injection;
+mod limits;
+mod network;
 mod oracle;
+mod rebase;
+mod receiver;
+mod signing;
+mod soak;
 mod stage;
 
 use stage::{PULL, PULLS, PUSH, ShippingStage, UNATTENDED, reasons};
@@ -48,6 +57,10 @@ fn approved_change_becomes_one_draft_pull_request_and_is_not_proposed_again() {
         assert!(reasons(&again).contains(expected), "{again}");
         stage.remote().close_item(1);
     }
+    stage.remote().reopen_item(1);
+    stage.remote().merge_pull(1);
+    let again = stage.run(&["run", "fix", "--json"]).success().json();
+    assert!(reasons(&again).contains("has the same change and is merged"), "the clone has an older base: {again}");
     assert_eq!(stage.remote().pulls().len(), 1);
 }
 
@@ -224,13 +237,8 @@ fn messages_go_to_slack_and_to_a_signed_webhook() {
     let stage = ShippingStage::new("L2", "output: [pull-request, slack, { webhook: { targets: [deploy] } }]\n");
     let (slack, said) = receiver();
     let (hook, called) = receiver();
-    let secret = |name: &str, text: &str| {
-        let path = stage.env.root().join(name);
-        std::fs::write(&path, text).expect("a secret");
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("its mode");
-        path.display().to_string()
-    };
-    let (address, key) = (secret("slack", &format!("{slack}/services/T1")), secret("hook", "a-secret-of-many-bytes"));
+    let address = stage.write_secret("slack", &format!("{slack}/services/T1"));
+    let key = stage.write_secret("hook", "a-secret-of-many-bytes");
     let more = format!(
         "slack: {{ webhook_file: {address} }}\nwebhooks_out: {{ deploy: {{ url: {hook}/run, secret_file: {key} }} }}\n"
     );

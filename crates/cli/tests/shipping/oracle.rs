@@ -4,6 +4,7 @@
 /// The live constructs of a Markdown text.
 pub(crate) fn live_in_markdown(text: &str) -> Vec<String> {
     let mut found = hidden(text);
+    found.extend(turns_checks_off(text));
     // The engine's own comments are at the margin, each on a line of its own.
     let own = |line: &&str| !(line.starts_with("<!-- loopwright") && line.ends_with(" -->"));
     let lines: Vec<&str> = text.lines().filter(own).collect();
@@ -14,12 +15,21 @@ pub(crate) fn live_in_markdown(text: &str) -> Vec<String> {
 /// The live constructs of a title, a label or a commit message, which have no code.
 pub(crate) fn live_in_plain(text: &str) -> Vec<String> {
     let mut found = hidden(text);
+    found.extend(turns_checks_off(text));
     if text.contains("](") {
         found.push("a link with a label".to_owned());
     }
     // Forges show these texts as they are: only HTML and Markdown decode an entity.
     found.extend(live(text).into_iter().filter(|what| !what.starts_with("an entity")));
     found
+}
+
+/// Words by which CI systems skip a commit, also inside code: a merge commit has the text of its pull request.
+fn turns_checks_off(text: &str) -> Option<String> {
+    let line = text.to_lowercase().replace(['_', '-'], " ");
+    let words =
+        ["[skip ci]", "[ci skip]", "[no ci]", "[skip actions]", "[actions skip]", "***no ci***", "skip checks:"];
+    words.into_iter().find(|word| line.contains(word)).map(|word| format!("a word that turns checks off: {word}"))
 }
 
 /// Characters that people do not see.
@@ -167,6 +177,9 @@ fn oracle_sees_every_kind_of_effect() {
         "![x](https://e.example/p.png)",
         "<img src=x>",
         "[x](javascript:alert(1))",
+        "done [skip ci]",
+        "`[ci-skip]`",
+        "x\n\nskip-checks: true",
         "[x]: data:text/html,x",
         "/merge",
         "> /merge",

@@ -4,6 +4,7 @@ use loopwright_testkit::fake_forge::FakeItem;
 use loopwright_testkit::{CommandRun, FakeForge, FakeRepo, TestEnv, TestRepo};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
 
 pub(crate) const NAME: &str = "acme/app";
 pub(crate) const PULLS: &str = "/repos/*/*/pulls";
@@ -53,10 +54,16 @@ impl ShippingStage {
     }
 
     pub(crate) fn set_token(&self, token: &str) -> &Self {
-        let path = self.env.root().join("token");
-        std::fs::write(&path, token).expect("a token");
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("its mode");
+        self.write_secret("token", token);
         self
+    }
+
+    /// Writes a file that only its owner can read; returns its path.
+    pub(crate) fn write_secret(&self, name: &str, text: &str) -> String {
+        let path = self.env.root().join(name);
+        std::fs::write(&path, text).expect("a secret");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("its mode");
+        path.display().to_string()
     }
 
     /// The maker fixes the answer and leaves a note, so that two notes are two changes.
@@ -91,6 +98,25 @@ impl ShippingStage {
 
     pub(crate) fn open_pulls(&self) -> Vec<FakeItem> {
         self.remote().pulls().into_iter().filter(|pull| pull.open).collect()
+    }
+
+    /// From now on, everything is stopped when a push arrives. The forge itself reports that moment: its hook writes the
+    /// stop file.
+    pub(crate) fn stop_at_push(&self) {
+        let (hook, stop) = self.stop_files();
+        std::fs::write(&hook, format!("#!/bin/sh\necho enough > '{}'\n", stop.display())).expect("a hook");
+        std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).expect("its mode");
+    }
+
+    /// Ends the stop after [`ShippingStage::stop_at_push`].
+    pub(crate) fn end_stop(&self) {
+        let (hook, stop) = self.stop_files();
+        std::fs::remove_file(stop).expect("the stop file");
+        std::fs::remove_file(hook).expect("the hook");
+    }
+
+    fn stop_files(&self) -> (PathBuf, PathBuf) {
+        (self.remote().path().join("hooks/post-receive"), self.env.state().join("STOP"))
     }
 
     /// The requests that can change something.

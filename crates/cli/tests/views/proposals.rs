@@ -122,3 +122,36 @@ fn on_a_terminal_approve_shows_the_diff_and_asks_first() {
     let yes = approve_on_a_terminal(&place, &round, "y\n");
     assert!(yes.contains("shipped: round"), "{yes}");
 }
+
+/// A maker that writes numbered lines besides the fix, and a checker that passes it.
+fn fix_with_lines(command: &str) -> String {
+    FIX.replace("@ checker", &format!("run sh -c \"{command}\"\n\n@ checker"))
+}
+
+#[test]
+fn on_a_terminal_approve_shows_a_long_change_to_its_last_line_before_it_asks() {
+    let place = Place::new();
+    place.add("long", "L2", "output: [{ pull-request: {} }]", &fix_with_lines("seq 1 3000 > z.txt"));
+    place.repo.commit("second");
+    let round = place.round("long", 10);
+    let shown = approve_on_a_terminal(&place, &round, "n\n");
+    let last = shown.find("+3000").expect("the last line of the change");
+    let asked = shown.find("Approve a-").expect("a question");
+    assert!(last < asked && !shown.contains(" more: loopwright diff"), "{last} {asked}");
+}
+
+#[test]
+fn on_a_terminal_approve_does_not_ask_about_a_change_that_is_too_long_to_show() {
+    let place = Place::new();
+    let lines = "seq -f %06.0f-0123456789012345678901234567890123456789 1 190000 > z.txt";
+    place.add("huge", "L2", "output: [{ pull-request: {} }]", &fix_with_lines(lines)).repo.commit("second");
+    let round = place.round("huge", 10);
+    let shown = approve_on_a_terminal(&place, &round, "y\n");
+    assert!(!shown.contains("[y/N]") && !shown.contains("shipped"), "it asks about what it has not shown");
+    let end = shown.split_once("only its first 8.0 MiB are shown").expect("where the rest is").1;
+    let candidate = place.run("inbox --json").success().json()["items"][0]["candidate"].clone();
+    let candidate = candidate.as_str().expect("it still waits").to_owned();
+    let explicit = format!("loopwright approve a-{round} --candidate {candidate} --yes");
+    assert!(end.contains(&format!("loopwright take {round}")) && end.contains(&explicit), "{end}");
+    place.ends(&format!("approve a-{round} --candidate {candidate} --yes"), 0);
+}

@@ -39,7 +39,7 @@ fn verify_names_a_manually_edited_event() {
     let place = Place::new();
     let round = place.round("fix", 10);
     let whole = place.run("verify --json").success().json();
-    assert_eq!(keys(&whole), ["schema", "ok", "events", "broken"]);
+    assert_eq!(keys(&whole), ["schema", "ok", "events", "bytes", "broken"]);
     assert!(whole["ok"] == true && whole["broken"].is_null());
     edit(&place.env.state().join("store.db"));
     let broken = place.run("verify --json").code(1).json();
@@ -116,6 +116,144 @@ fn gc_frees_ended_rounds_and_keeps_waiting_ones() {
     place.ends("verify", 0);
     let kept = place.run("gc").success().stdout();
     assert!(kept.ends_with("freed 0 bytes in 0 places\n"), "{kept}");
+}
+
+/// The names of the refs of the engine's repository, and its number of loose objects.
+fn candidates(place: &Place) -> (String, usize) {
+    let spaces = fs::read_dir(place.env.state().join("workspaces")).expect("the workspaces");
+    let dir =
+        spaces.flatten().map(|repo| repo.path().join("engine.git")).find(|dir| dir.exists()).expect("a repository");
+    let count = git(&dir, ["count-objects"]).split(' ').next().and_then(|word| word.parse().ok());
+    (git(&dir, ["for-each-ref", "--format=%(refname)", "refs/loopwright"]), count.expect("a number"))
+}
+
+/// Sets the time of the last change of a file to years ago.
+fn make_old(path: &std::path::Path) {
+    let long_ago = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_500_000_000);
+    fs::File::options().write(true).open(path).expect("a file").set_modified(long_ago).expect("its time");
+}
+
+#[test]
+fn gc_keeps_files_of_others_beside_evidence() {
+    let place = Place::new();
+    place.round("fix", 10);
+    let (elsewhere, folder) = (place.env.root().join("elsewhere"), place.env.state().join("evidence"));
+    fs::create_dir_all(&elsewhere).expect("a folder");
+    let (own, foreign) = (elsewhere.join("ab".repeat(32)), elsewhere.join("letters.txt"));
+    for path in [&own, &foreign] {
+        fs::write(path, "x").expect("a file");
+        make_old(path);
+    }
+    let _ = fs::remove_dir_all(&folder);
+    std::os::unix::fs::symlink(&elsewhere, &folder).expect("a link");
+    let waiting = place.run("gc --days 0 --json").success().json();
+    assert!(foreign.exists() && !waiting["removed"].to_string().contains("letters"), "{waiting}");
+    assert!(!own.exists(), "old evidence goes: {waiting}");
+}
+
+/// A start cleans these folders, and a link may lead to the files of any program.
+#[test]
+fn state_folder_that_is_a_link_is_not_cleaned() {
+    let place = Place::new();
+    place.round("fix", 10);
+    for name in ["processes", "doors"] {
+        let (elsewhere, folder) = (place.env.root().join(format!("{name}-elsewhere")), place.env.state().join(name));
+        fs::create_dir_all(elsewhere.join("precious")).expect("a folder");
+        fs::write(elsewhere.join("precious/letter"), "x").expect("a file");
+        fs::write(elsewhere.join("00ff"), "").expect("a file");
+        fs::write(elsewhere.join("passwd"), "x").expect("a file");
+        let _ = fs::remove_dir_all(&folder);
+        std::os::unix::fs::symlink(&elsewhere, &folder).expect("a link");
+    }
+    let _ = place.run("gc --days 0").transcript();
+    let _ = place.run("pause fix").transcript();
+    for name in ["processes", "doors"] {
+        let elsewhere = place.env.root().join(format!("{name}-elsewhere"));
+        for file in ["precious/letter", "00ff", "passwd"] {
+            assert!(elsewhere.join(file).exists(), "{name}: {file}");
+        }
+    }
+}
+
+/// A backup, a tool or a person can leave anything in the state directory.
+#[test]
+fn pipe_in_the_place_of_a_state_file_blocks_no_command() {
+    use rustix::fs::{CWD, FileType, Mode};
+    for file in ["access.json", "access.lock", "daemon.log", "STOP"] {
+        let place = Place::new();
+        place.round("fix", 10);
+        let pipe = place.env.state().join(file);
+        rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).expect("a pipe");
+        let commands = ["token list", "token add a --role view", "status", "inbox", "stop --all --why x", "thaw"];
+        for words in commands {
+            let _ = place.run(words);
+        }
+        if file == "daemon.log" {
+            let refused = place.run("up --detach").code(1).transcript();
+            assert!(refused.contains("start the daemon"), "{refused}");
+        }
+    }
+}
+
+#[test]
+fn question_whose_change_is_damaged_hides_no_other_question() {
+    let place = Place::new();
+    let damaged = place.round("fix", 10);
+    let dirs = fs::read_dir(place.env.state().join("workspaces")).expect("a folder").flatten();
+    for dir in dirs.map(|repo| repo.path().join("engine.git/objects")).filter(|dir| dir.exists()) {
+        fs::remove_dir_all(&dir).expect("the objects");
+        fs::create_dir(&dir).expect("an empty folder");
+    }
+    let page = place.run("inbox").success().stdout();
+    assert!(page.contains(&damaged) && page.contains("damaged: the change of round"), "{page}");
+    assert!(page.contains("deny with:"), "{page}");
+    let page = place.run(&format!("show {damaged}")).success().stdout();
+    assert!(page.contains("verdict") && page.contains("damaged: the change of round"), "{page}");
+}
+
+#[test]
+fn lock_that_a_killed_git_left_blocks_neither_a_round_nor_gc_for_ever() {
+    let place = Place::new();
+    let shipped = place.round("fix", 10);
+    place.ends(&format!("approve {shipped}"), 0);
+    let repos = ["workspaces", "forge"].into_iter().flat_map(|folder| {
+        let repos = fs::read_dir(place.env.state().join(folder)).expect("a folder").flatten();
+        repos.flat_map(|repo| ["engine.git", "repo.git"].map(|name| repo.path().join(name))).filter(|dir| dir.exists())
+    });
+    let locks: Vec<_> = repos.map(|dir| dir.join("packed-refs.lock")).collect();
+    assert_eq!(locks.len(), 2, "{locks:?}");
+    locks.iter().for_each(|lock| fs::write(lock, "").expect("a file"));
+    let blocked = place.run("gc --days 0").code(1).stdout();
+    assert!(blocked.contains("could not remove candidate"), "a young lock stays: {blocked}");
+    locks.iter().for_each(|lock| make_old(lock));
+    place.ends("gc --days 0", 0);
+    assert!(locks.iter().all(|lock| !lock.exists()));
+}
+
+#[test]
+fn gc_removes_the_candidates_of_old_rounds_and_packs_those_that_stay() {
+    let place = Place::new();
+    let shipped = place.round("fix", 10);
+    place.ends(&format!("approve {shipped}"), 0);
+    fs::remove_dir_all(place.env.state().join("forge")).expect("the local forge");
+    let waiting = place.round("fix", 10);
+    let (refs, loose) = candidates(&place);
+    assert!(refs.contains(&shipped) && refs.contains(&waiting) && loose > 0, "{refs}");
+    // A recent candidate stays.
+    let _ = place.run("gc").success();
+    assert_eq!(candidates(&place).0, refs);
+    let listed = place.run("gc --days 0 --dry-run --json").success().json();
+    assert_eq!(candidates(&place), (refs, loose), "a dry run changes nothing");
+    let removed = place.run("gc --days 0 --json").success().json();
+    assert_eq!(removed["removed"], listed["removed"]);
+    let gone = |round: &str| removed["removed"].to_string().contains(&format!("refs/loopwright/{round}"));
+    assert!(gone(&shipped) && !gone(&waiting), "{removed}");
+    let (refs, loose) = candidates(&place);
+    assert!(!refs.contains(&shipped) && refs.contains(&waiting) && loose == 0, "{refs}, {loose} loose objects");
+    let lost = place.run(&format!("take {shipped}")).code(15);
+    assert!(lost.stderr().contains("gc"), "{}", lost.stderr());
+    place.ends(&format!("approve {waiting}"), 0);
+    place.ends("verify", 0);
 }
 
 #[test]

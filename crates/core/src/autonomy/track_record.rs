@@ -61,12 +61,34 @@ impl WorkFate {
 /// One piece of work of a loop, as the record has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkFact {
+    /// The round that staged it.
+    pub round: String,
     /// The kind of action.
     pub kind: String,
     /// The decision.
     pub decision: WorkDecision,
     /// Its fate so far.
     pub fate: WorkFate,
+}
+
+/// The opinion of people about the work of a round. A part that was turned down outweighs one that was accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum RoundJudgement {
+    /// No person has judged it yet.
+    Open,
+    Accepted,
+    TurnedDown,
+}
+
+impl WorkFact {
+    fn judgement(&self) -> RoundJudgement {
+        match (self.decision, self.fate) {
+            (WorkDecision::Denied, _) => RoundJudgement::TurnedDown,
+            (_, fate) if fate.is_turned_down() => RoundJudgement::TurnedDown,
+            (WorkDecision::Automatic, WorkFate::Unsent | WorkFate::Sent) => RoundJudgement::Open,
+            _ => RoundJudgement::Accepted,
+        }
+    }
 }
 
 /// The counts for one kind of action.
@@ -157,7 +179,7 @@ pub struct TrackRecord {
     pub reports: u32,
     /// Rounds that went over their own budget.
     pub breaches: u32,
-    /// How often people turned the last pieces of work down in a row.
+    /// How often people turned the work of the last rounds down in a row. Several items of one round are one rejection.
     pub rejections_in_a_row: u32,
     /// The checker's results on planted changes.
     pub calibration: CatchRate,
@@ -168,16 +190,17 @@ impl TrackRecord {
     #[must_use]
     pub fn count(work: &[WorkFact]) -> Self {
         let mut record = Self::default();
+        let mut rounds: Vec<(&str, RoundJudgement)> = Vec::new();
         for one in work {
             record.kinds.entry(one.kind.clone()).or_default().add(one);
-            match (one.decision, one.fate) {
-                (WorkDecision::Denied, _) => record.rejections_in_a_row += 1,
-                (_, fate) if fate.is_turned_down() => record.rejections_in_a_row += 1,
-                // Work that no person has judged yet says nothing.
-                (WorkDecision::Automatic, WorkFate::Unsent | WorkFate::Sent) => {}
-                _ => record.rejections_in_a_row = 0,
+            match rounds.iter_mut().find(|(round, _)| *round == one.round) {
+                Some((_, judged)) => *judged = (*judged).max(one.judgement()),
+                None => rounds.push((&one.round, one.judgement())),
             }
         }
+        let judged = rounds.iter().map(|(_, judged)| *judged).filter(|judged| *judged != RoundJudgement::Open);
+        let row = judged.rev().take_while(|judged| *judged == RoundJudgement::TurnedDown);
+        record.rejections_in_a_row = u32::try_from(row.count()).unwrap_or(u32::MAX);
         record
     }
 
@@ -193,7 +216,11 @@ mod tests {
     use super::*;
 
     fn work(decision: WorkDecision, fate: WorkFate) -> WorkFact {
-        WorkFact { kind: "pull-request".to_owned(), decision, fate }
+        of_round("", decision, fate)
+    }
+
+    fn of_round(round: &str, decision: WorkDecision, fate: WorkFate) -> WorkFact {
+        WorkFact { round: round.to_owned(), kind: "pull-request".to_owned(), decision, fate }
     }
 
     #[test]
@@ -213,14 +240,30 @@ mod tests {
     }
 
     #[test]
-    fn rejections_are_counted_in_a_row_and_open_work_breaks_no_row() {
+    fn rejections_are_counted_in_a_row_by_round_and_open_work_breaks_no_row() {
         use WorkDecision::{Approved, Automatic, Denied};
-        let cases: [(&[WorkFact], u32); 5] = [
+        let cases: [(&[WorkFact], u32); 7] = [
             (&[], 0),
-            (&[work(Denied, WorkFate::Unsent), work(Denied, WorkFate::Unsent)], 2),
-            (&[work(Denied, WorkFate::Unsent), work(Approved, WorkFate::Sent)], 0),
-            (&[work(Automatic, WorkFate::Closed), work(Automatic, WorkFate::Sent), work(Denied, WorkFate::Unsent)], 2),
-            (&[work(Approved, WorkFate::Reverted), work(Approved, WorkFate::Merged)], 0),
+            (&[of_round("1", Denied, WorkFate::Unsent), of_round("2", Denied, WorkFate::Unsent)], 2),
+            (&[of_round("1", Denied, WorkFate::Unsent), of_round("2", Approved, WorkFate::Sent)], 0),
+            (
+                &[
+                    of_round("1", Automatic, WorkFate::Closed),
+                    of_round("2", Automatic, WorkFate::Sent),
+                    of_round("3", Denied, WorkFate::Unsent),
+                ],
+                2,
+            ),
+            (&[of_round("1", Approved, WorkFate::Reverted), of_round("2", Approved, WorkFate::Merged)], 0),
+            (
+                &[
+                    of_round("1", Denied, WorkFate::Unsent),
+                    of_round("1", Denied, WorkFate::Unsent),
+                    of_round("1", Denied, WorkFate::Unsent),
+                ],
+                1,
+            ),
+            (&[of_round("1", Approved, WorkFate::Closed), of_round("1", Approved, WorkFate::Sent)], 1),
         ];
         for (all, expected) in cases {
             assert_eq!(TrackRecord::count(all).rejections_in_a_row, expected, "{all:?}");

@@ -51,11 +51,12 @@ impl PricedTokens {
         (self.tokens.total() <= TOKENS_BELIEVED).then_some(self)
     }
 
-    /// Whether the proxy's count takes precedence over the agent's: it is dearer, or it is the same sum in the
-    /// provider's own division (some agents report all input as fresh).
+    /// Whether the proxy's count takes precedence over the agent's: it has more tokens, or it is the same sum in the
+    /// provider's own division (some agents report all input as fresh) or at the price of the model that the requests
+    /// named (some agents do not know their model).
     fn takes_precedence_over(self, reported: Self) -> bool {
-        let same_sum = self.tokens.total() == reported.tokens.total() && self.tokens != reported.tokens;
-        same_sum || (self.usd, self.tokens.total()) > (reported.usd, reported.tokens.total())
+        let same_sum = self.tokens.total() == reported.tokens.total() && self != reported;
+        same_sum || self.tokens.total() > reported.tokens.total()
     }
 }
 
@@ -66,15 +67,17 @@ pub enum ChargeBasis {
     Reported,
     /// The proxy's count.
     Counted,
+    /// This amount: both counts, and an estimate for the answers that did not report their usage.
+    Estimated(Reservation),
     /// The reservation, or this amount if it is higher: the full usage is unknown.
     AtLeast(Reservation),
 }
 
 impl CountedUsage {
-    /// Decides between the two counts. The dearer count is charged as a whole, because figures of two counts cannot be
-    /// mixed; of two equal sums, the one in the provider's own division is charged. An answer of unknown cost leaves
-    /// the usage unknown, unless the agent reports more than the proxy counted plus `guessed`, the estimate for such
-    /// answers by their size. An implausible count is ignored and does not reduce the other.
+    /// Decides between the two counts. The larger count is charged as a whole, because figures of two counts cannot be
+    /// mixed; of two equal sums, the one in the provider's own division is charged. An answer that did not report its
+    /// usage adds `guessed`, the estimate for such answers by their text, unless the agent reports more than that. An
+    /// implausible count is ignored, does not reduce the other, and leaves the usage unknown.
     #[must_use]
     pub fn decide(
         reported: Option<PricedTokens>,
@@ -98,12 +101,14 @@ impl CountedUsage {
         let (a, b) = (amount(reported), amount(seen));
         let at_least = b.plus(guessed);
         let covers = doubted == 0 && by == CountedBy::Agent && a.tokens > at_least.tokens && a.usd >= at_least.usd;
-        let charge = match (reported.is_some() || seen.is_some(), unclear > 0 && !covers, by) {
-            (false, ..) | (true, true, _) => {
-                ChargeBasis::AtLeast(Reservation { tokens: a.tokens.max(b.tokens), usd: a.usd.max(b.usd) })
-            }
-            (true, false, CountedBy::Agent) => ChargeBasis::Reported,
-            (true, false, CountedBy::Proxy) => ChargeBasis::Counted,
+        let larger =
+            |a: Reservation, b: Reservation| Reservation { tokens: a.tokens.max(b.tokens), usd: a.usd.max(b.usd) };
+        let charge = match (doubted > 0, unclear > 0 && !covers, reported.is_some() || seen.is_some(), by) {
+            (true, ..) => ChargeBasis::AtLeast(larger(a, b)),
+            (false, true, ..) => ChargeBasis::Estimated(larger(a, at_least)),
+            (false, false, false, _) => ChargeBasis::AtLeast(Reservation::default()),
+            (false, false, true, CountedBy::Agent) => ChargeBasis::Reported,
+            (false, false, true, CountedBy::Proxy) => ChargeBasis::Counted,
         };
         (counted, charge)
     }
@@ -116,7 +121,7 @@ impl CountedUsage {
             (Some(reported), Some(seen)) if reported != seen => {
                 let whose = if self.by == CountedBy::Proxy { "the proxy's" } else { "its own" };
                 Some(format!(
-                    "reported {reported} tokens, but the proxy counted {seen}; the dearer count is charged, {whose}"
+                    "reported {reported} tokens, but the proxy counted {seen}; the larger count is charged, {whose}"
                 ))
             }
             _ => None,
@@ -140,24 +145,24 @@ mod tests {
     }
 
     #[test]
-    fn dearer_count_is_charged_and_unknown_usage_costs_the_reservation() {
-        let at_least = |tokens, usd| ChargeBasis::AtLeast(Reservation { tokens, usd: Usd(usd) });
+    fn larger_count_is_charged_and_unreported_answers_are_estimated() {
+        let estimated = |tokens, usd| ChargeBasis::Estimated(Reservation { tokens, usd: Usd(usd) });
         // reported (tokens, micros), seen, unclear answers
         for (reported, seen, unclear, expected) in [
-            (None, None, 0, at_least(0, 0)),
-            (None, None, 2, at_least(0, 0)),
+            (None, None, 0, ChargeBasis::AtLeast(Reservation::default())),
+            (None, None, 2, estimated(0, 0)),
             (None, Some((10, 7)), 0, ChargeBasis::Counted),
             (None, Some((0, 0)), 0, ChargeBasis::Counted),
-            (None, Some((10, 7)), 1, at_least(10, 7)),
+            (None, Some((10, 7)), 1, estimated(10, 7)),
             (Some((10, 7)), None, 0, ChargeBasis::Reported),
             (Some((10, 7)), None, 1, ChargeBasis::Reported),
-            (Some((0, 0)), None, 1, at_least(0, 0)),
+            (Some((0, 0)), None, 1, estimated(0, 0)),
             (Some((10, 7)), Some((10, 7)), 0, ChargeBasis::Reported),
             (Some((10, 7)), Some((11, 8)), 0, ChargeBasis::Counted),
-            (Some((10, 7)), Some((9, 8)), 0, ChargeBasis::Counted),
+            (Some((10, 7)), Some((9, 8)), 0, ChargeBasis::Reported),
             (Some((10, 7)), Some((9, 6)), 0, ChargeBasis::Reported),
             (Some((10, 7)), Some((9, 6)), 1, ChargeBasis::Reported),
-            (Some((10, 7)), Some((10, 7)), 1, at_least(10, 7)),
+            (Some((10, 7)), Some((10, 7)), 1, estimated(10, 7)),
         ] {
             let (_, charge) = CountedUsage::decide(priced(reported), priced(seen), unclear, Reservation::default());
             assert_eq!(charge, expected, "{reported:?} {seen:?} {unclear}");
@@ -167,13 +172,13 @@ mod tests {
     #[test]
     fn reporting_a_little_more_than_was_seen_does_not_cover_unknown_answers() {
         let guessed = Reservation { tokens: 100, usd: Usd(50) };
-        let at_least = |tokens, usd| ChargeBasis::AtLeast(Reservation { tokens, usd: Usd(usd) });
+        let estimated = |tokens, usd| ChargeBasis::Estimated(Reservation { tokens, usd: Usd(usd) });
         for (reported, expected) in [
-            ((11, 8), at_least(11, 8)),
-            ((110, 57), at_least(110, 57)),
-            ((111, 56), at_least(111, 56)),
+            ((11, 8), estimated(110, 57)),
+            ((110, 57), estimated(110, 57)),
+            ((111, 56), estimated(111, 57)),
             // Many tokens of a cheap model.
-            ((1000, 6), at_least(1000, 7)),
+            ((1000, 6), estimated(1000, 57)),
             ((111, 57), ChargeBasis::Reported),
         ] {
             let (_, charge) = CountedUsage::decide(priced(Some(reported)), priced(Some((10, 7))), 1, guessed);
@@ -201,6 +206,15 @@ mod tests {
     }
 
     #[test]
+    fn of_two_equal_counts_the_one_at_the_price_of_the_asked_model_is_charged() {
+        for usd in [6, 8] {
+            let decided =
+                CountedUsage::decide(priced(Some((10, 7))), priced(Some((10, usd))), 0, Reservation::default());
+            assert_eq!((decided.1, decided.0.note()), (ChargeBasis::Counted, None), "{usd}");
+        }
+    }
+
+    #[test]
     fn difference_and_unknown_answers_are_noted_and_agreement_is_not() {
         let decide = |reported, seen, unclear| CountedUsage::decide(reported, seen, unclear, Reservation::default());
         let note = |reported, seen, unclear| decide(priced(reported), priced(seen), unclear).0.note();
@@ -209,7 +223,7 @@ mod tests {
         let differs = note(Some((10, 7)), Some((11, 8)), 1).expect("a note");
         assert_eq!(
             differs,
-            "reported 10 tokens, but the proxy counted 11; the dearer count is charged, the proxy's; \
+            "reported 10 tokens, but the proxy counted 11; the larger count is charged, the proxy's; \
              one answer of its model did not report its cost"
         );
     }

@@ -31,6 +31,19 @@ worded! {
     }
 }
 
+worded! {
+    /// The option of `budget raise` that raises a ceiling.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum RaiseOption {
+        /// A ceiling of money.
+        Usd = "--usd N",
+        /// A ceiling of tokens.
+        Tokens = "--tokens N",
+        /// Both.
+        Both = "--usd N --tokens N",
+    }
+}
+
 impl BudgetScope {
     /// The scope's name in messages.
     #[must_use]
@@ -55,13 +68,16 @@ impl BudgetScope {
 
     /// How a person raises the ceiling.
     #[must_use]
-    pub fn remedy(self, loop_name: &str, round: &str) -> String {
+    pub fn remedy(self, loop_name: &str, round: &str, option: RaiseOption) -> String {
         match self {
             Self::Round => {
-                format!("`loopwright budget raise {loop_name} --round {round} --usd N`, or raise `budget.round`")
+                format!("`loopwright budget raise {loop_name} --round {round} {option}`, or raise `budget.round`")
             }
-            Self::Day => format!("`loopwright budget raise {loop_name} --usd N` for today, or raise `budget.day`"),
-            Self::Role | Self::Attempt | Self::Item => format!("raise `budget.{self}` in the loop file"),
+            Self::Day => format!("`loopwright budget raise {loop_name} {option}` for today, or raise `budget.day`"),
+            Self::Role | Self::Attempt => format!(
+                "`loopwright budget raise {loop_name} --round {round} {option}`, or raise `budget.{self}` for later rounds"
+            ),
+            Self::Item => format!("raise `budget.{self}` in the loop file"),
             Self::RepoDay | Self::FleetDay | Self::FleetMonth => {
                 format!("raise `budget.{}` in your configuration", self.word().replace('-', "."))
             }
@@ -165,6 +181,20 @@ impl BudgetAccount {
         self.ceiling.less(self.used())
     }
 
+    /// The option that raises the ceiling which has no room for this amount more.
+    #[must_use]
+    pub fn raise_option(&self, wanted: Reservation) -> RaiseOption {
+        let used = self.used().plus(wanted);
+        let lacks_tokens = self.ceiling.tokens.is_some_and(|most| used.tokens >= most);
+        let lacks_money = self.ceiling.usd.is_some_and(|most| used.usd >= most);
+        match (lacks_money, lacks_tokens) {
+            (true, true) => RaiseOption::Both,
+            (false, true) => RaiseOption::Tokens,
+            (false, false) if self.ceiling.usd.is_none() && self.ceiling.tokens.is_some() => RaiseOption::Tokens,
+            (_, false) => RaiseOption::Usd,
+        }
+    }
+
     /// Whether no money or no tokens are left.
     #[must_use]
     pub fn is_full(&self) -> bool {
@@ -225,8 +255,32 @@ mod tests {
     fn account_describes_its_scope_and_its_use() {
         let day = account(BudgetScope::Day, 20_000_000, 15_500_000, 830_000);
         assert_eq!(day.describe(), "the loop's day may cost 20.00 USD; 15.50 USD are spent and 0.83 USD reserved");
-        let remedy = BudgetScope::Day.remedy("fix", "r1");
+        let remedy = BudgetScope::Day.remedy("fix", "r1", day.raise_option(Reservation::default()));
         assert_eq!(remedy, "`loopwright budget raise fix --usd N` for today, or raise `budget.day`");
+    }
+
+    #[test]
+    fn remedy_names_the_ceiling_that_has_no_room() {
+        let account = |usd: Option<u64>, tokens: Option<u64>| BudgetAccount {
+            scope: BudgetScope::Round,
+            ceiling: SpendAllowance { usd: usd.map(Usd), tokens },
+            spent: Reservation { usd: Usd(50), tokens: 500 },
+            reserved: Reservation::default(),
+        };
+        let wanted = Reservation { usd: Usd(10), tokens: 100 };
+        let cases = [
+            (Some(100), Some(400), RaiseOption::Tokens),
+            (Some(100), Some(550), RaiseOption::Tokens),
+            (Some(55), Some(900), RaiseOption::Usd),
+            (Some(40), Some(400), RaiseOption::Both),
+            (None, Some(400), RaiseOption::Tokens),
+            (Some(40), None, RaiseOption::Usd),
+        ];
+        for (usd, tokens, option) in cases {
+            assert_eq!(account(usd, tokens).raise_option(wanted), option, "{usd:?} {tokens:?}");
+        }
+        let text = BudgetScope::Round.remedy("fix", "r1", RaiseOption::Tokens);
+        assert_eq!(text, "`loopwright budget raise fix --round r1 --tokens N`, or raise `budget.round`");
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub struct StartBill {
     /// The day that the cost counts against, `YYYY-MM-DD`: the day of the start. `None` in old records: the day of the
     /// round.
     pub day: Option<String>,
+    /// The day of its loop, in the loop's zone, if it is another one.
+    pub loop_day: Option<String>,
     /// The cookie of the start.
     pub cookie: String,
     /// The amount that was reserved for it and is released.
@@ -82,6 +84,7 @@ mod tests {
             attempt: 1,
             agent: "a".into(),
             day: None,
+            loop_day: None,
             cookie: String::new(),
             reserved: Reservation::default(),
             spend,

@@ -16,6 +16,8 @@ const EVERY_MIN_MS: i64 = 1_000;
 /// The most cadences of one loop.
 const CADENCES_MAX: usize = 64;
 const DAY_MS: i64 = 86_400_000;
+/// How late an occurrence may start and still count as on time, unless the loop says otherwise.
+const GRACE_MS: i64 = 60_000;
 const MINUTE_MS: i64 = 60_000;
 
 /// All problems with the times of an `on:` block, on any machine.
@@ -48,7 +50,8 @@ fn read_plan(on: &Triggers, system_zone: Option<&str>, found: &mut Vec<CadencePr
     }
     let (after_ms, until_ms) = bounds(on, &zone, found);
     let cadences = placed.into_iter().map(|(_, cadence)| cadence).collect();
-    let plan = Plan { cadences, zone, jitter_ms: 0, quiet, after_ms, until_ms, fingerprint: "".into() };
+    let grace_ms = on.grace.map_or(GRACE_MS, |span| i64::try_from(span.duration().as_millis()).unwrap_or(i64::MAX));
+    let plan = Plan { cadences, zone, jitter_ms: 0, grace_ms, quiet, after_ms, until_ms, fingerprint: "".into() };
     found.extend(empty(on, &plan).filter(|_| found.is_empty()));
     plan
 }

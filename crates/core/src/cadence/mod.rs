@@ -1,9 +1,10 @@
 //! When a loop is due: the cadences of a loop, compiled. Pure: the current moment is always an argument, and the zone
-//! database is the bundled one. The dispatcher acts on due times.
+//! database is the bundled one, or a newer one that the program brought. The dispatcher acts on due times.
 
 mod calendar;
 mod check;
 mod day_times;
+mod day_zone;
 mod days;
 pub(crate) mod parse;
 mod zone;
@@ -15,8 +16,10 @@ use crate::spec::Triggers;
 use calendar::{CadenceCalendar, CadenceMoment};
 pub(crate) use check::problems;
 use day_times::QuietHours;
+pub use day_zone::DayZone;
 use std::sync::Arc;
 use zone::{CEILING_MS, CadenceZone, FLOOR_MS, WallClock, clamp_to_supported};
+pub use zone::{ZoneReader, bundled_zones_release, find_zone, prefer_zones};
 
 /// All cadences of one loop, compiled. A clone shares everything.
 #[derive(Debug, Clone)]
@@ -68,6 +71,7 @@ struct Plan {
     cadences: Box<[Cadence]>,
     zone: CadenceZone,
     jitter_ms: i64,
+    grace_ms: i64,
     quiet: Option<QuietHours>,
     /// Nothing is due at or before this instant.
     after_ms: i64,
@@ -163,6 +167,12 @@ impl LoopSchedule {
         let upto_ms = clamp_to_supported(upto_ms).min(self.0.until_ms);
         let after_ms = clamp_to_supported(after_ms).max(self.0.after_ms).max(upto_ms.saturating_sub(COUNTED_MS));
         if after_ms < upto_ms { self.count(after_ms, upto_ms) } else { 0 }
+    }
+
+    /// How late an occurrence may start and still count as on time.
+    #[must_use]
+    pub fn grace_ms(&self) -> i64 {
+        self.0.grace_ms
     }
 
     /// The end of the quiet hours, if the moment is inside them.

@@ -107,7 +107,7 @@ pub(super) fn parse_cron(line: &str) -> Result<CadenceCalendar, String> {
     let minutes = MINUTE.read(minute)?;
     let hours = HOUR.read(hour)?;
     let days = days(&DATE.read(date)?, &MONTH.read(month)?, &WEEKDAY.read(weekday)?, join(date, weekday, both));
-    let wild = hour.contains('*');
+    let wild = hour.contains(['*', '?']);
     Ok(CadenceCalendar {
         days,
         times: DayTimes::Grid { hours: bits(&hours, ALL_BIT) as u32, minutes: bits(&minutes, ALL_BIT) },
@@ -130,8 +130,11 @@ const NICKNAMES: [(&str, &str); 6] = [
     ("@hourly", "0 * * * *"),
 ];
 
+/// Joins two restricted fields of days as Vixie's cron does: one of them suffices, unless one begins with a star, as
+/// `*/2` does.
 fn join(date: &str, weekday: &str, both: bool) -> DayJoin {
     let any = |field: &str| field == "*" || field == "?";
+    let both = both || date.starts_with('*') || weekday.starts_with('*');
     match (any(date), any(weekday)) {
         (true, true) => DayJoin::Any,
         (true, false) => DayJoin::Weekdays,
@@ -219,7 +222,6 @@ impl CronField {
     /// Replaces names with numbers in a part of a list. `None` for text that croner would accept but that has no
     /// sensible meaning.
     fn numbered(&self, part: &str) -> Option<String> {
-        let has_any = !matches!(self.extra, Extra::None);
         match part.split_once('/') {
             Some((range, step)) => {
                 let range = self.range(range, Extra::None)?;
@@ -227,7 +229,7 @@ impl CronField {
                     step.parse().ok().filter(|number| (1..=self.most).contains(number) && is_digits(step))?;
                 Some(format!("{range}/{step}"))
             }
-            None if has_any && part == "?" => Some("*".to_owned()),
+            None if part == "?" => Some("*".to_owned()),
             None => self.range(part, self.extra),
         }
     }

@@ -121,6 +121,12 @@ pub struct SlackConfig {
     /// The base of the API, if it is not Slack's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_url: Option<String>,
+    /// A file with the certificates of a private authority.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ca_file: Option<String>,
+    /// The HTTP proxy on the way to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<String>,
 }
 
 /// The way into a Slack workspace.
@@ -298,10 +304,16 @@ fn app_fields(kind: ForgeKind, at: &SpecValue<'_>) -> Option<ForgeApp> {
     Some(ForgeApp { id: id?, installation: installation?, key_file: key_file? })
 }
 
+const SLACK_KEYS: &str = "webhook_env webhook_file webhook token_env token_file token channel api_url ca_file proxy";
+
 pub(super) fn read_slack(at: &SpecValue<'_>) -> Option<SlackConfig> {
-    let fields = at.fields("webhook_env webhook_file webhook token_env token_file token channel api_url")?;
+    let fields = at.fields(SLACK_KEYS)?;
     let webhook = secret_location(&fields, at, ["webhook_env", "webhook_file", "webhook"]);
     let token = secret_location(&fields, at, ["token_env", "token_file", "token"]);
+    if fields.get("webhook").is_some() || fields.get("token").is_some() {
+        // Reported already; a further problem would show the line with the secret.
+        return None;
+    }
     let channel = match &token {
         Some(_) => Some(fields.required("channel", "C0123456789", SpecValue::text)?),
         None => fields.option("channel", SpecValue::text),
@@ -316,7 +328,8 @@ pub(super) fn read_slack(at: &SpecValue<'_>) -> Option<SlackConfig> {
             return None;
         }
     };
-    Some(SlackConfig { access, channel, api_url: fields.option("api_url", address) })
+    let (ca_file, proxy) = (fields.option("ca_file", SpecValue::text), fields.option("proxy", proxy));
+    Some(SlackConfig { access, channel, api_url: fields.option("api_url", address), ca_file, proxy })
 }
 
 pub(super) fn read_webhooks(at: &SpecValue<'_>) -> Option<BTreeMap<String, OutboundWebhook>> {
@@ -324,11 +337,11 @@ pub(super) fn read_webhooks(at: &SpecValue<'_>) -> Option<BTreeMap<String, Outbo
     Some(entries.into_iter().filter_map(|(entry, at)| Some((entry.key.clone(), outbound(&at)?))).collect())
 }
 
-fn outbound(at: &SpecValue<'_>) -> Option<OutboundWebhook> {
+pub(super) fn outbound(at: &SpecValue<'_>) -> Option<OutboundWebhook> {
     let fields = at.fields("url secret_env secret_file secret ca_file proxy")?;
     let url = fields.required("url", "https://hooks.example.org/deploy", address);
     let secret = secret_location(&fields, at, ["secret_env", "secret_file", "secret"]);
-    if secret.is_none() {
+    if secret.is_none() && fields.get("secret").is_none() {
         fields.required("secret_env", "DEPLOY_HOOK_SECRET", SpecValue::text);
     }
     let (ca_file, proxy) = (fields.option("ca_file", SpecValue::text), fields.option("proxy", proxy));
@@ -336,7 +349,7 @@ fn outbound(at: &SpecValue<'_>) -> Option<OutboundWebhook> {
 }
 
 /// The location of a secret, by its keys: a variable, a file, and the key that a person might use for the secret itself.
-fn secret_location(
+pub(super) fn secret_location(
     fields: &SpecFields<'_>,
     at: &SpecValue<'_>,
     [env, file, plain]: [&'static str; 3],
@@ -374,7 +387,7 @@ fn repository(kind: ForgeKind, at: &SpecValue<'_>) -> Option<String> {
 }
 
 /// An address without user, password and query. Plain http is for this machine only, because a token is sent there.
-fn address(at: &SpecValue<'_>) -> Option<String> {
+pub(super) fn address(at: &SpecValue<'_>) -> Option<String> {
     let text = at.text()?;
     match address_problem(&text) {
         None => Some(normal_address(&text)),

@@ -1,10 +1,11 @@
 //! Model providers and logins in the user's own configuration: a provider's address, and the location of its key. This
 //! module never contains or reads a key.
 
-use crate::spec::AgentUse;
-use crate::spec::problem::ProblemKind;
+use crate::spec::problem::{ProblemKind, quoted};
 use crate::spec::reader::value::{ProblemCollector, SpecFields, SpecValue};
 use crate::spec::source::SourceSpan;
+use crate::spec::{AgentUse, is_provider_name};
+use crate::units::TimeSpan;
 use crate::words::worded;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -51,19 +52,42 @@ pub struct ProviderConfig {
     pub url: String,
     /// The header for the key.
     pub style: KeyStyle,
-    /// The location of the key.
+    /// The location of the key; `None` for a provider that needs none.
     #[serde(flatten, serialize_with = "source")]
-    pub key: KeySource,
+    pub key: Option<KeySource>,
+    /// Whether its answers cost money. The tokens of a provider that is not metered are counted, at no cost.
+    #[serde(skip_serializing_if = "is_true")]
+    pub metered: bool,
     /// Paths below the base that agents may request, instead of the usual paths of model APIs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
+    /// Parameters that are added to every request, such as `api-version`. No secrets: they are shown.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub query: BTreeMap<String, String>,
+    /// Headers that are added to every request. No secrets: they are shown.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// The longest time from a request to the first byte of its answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_byte: Option<TimeSpan>,
+    /// The longest time between two parts of an answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub between_bytes: Option<TimeSpan>,
 }
 
-fn source<S: Serializer>(key: &KeySource, serializer: S) -> Result<S::Ok, S::Error> {
+/// The limits of a provider's silence, if the configuration has none: before the first byte, and between bytes.
+pub const DEFAULT_SILENCE_SECS: [u64; 2] = [300, 180];
+
+fn source<S: Serializer>(key: &Option<KeySource>, serializer: S) -> Result<S::Ok, S::Error> {
     match key {
-        KeySource::Env(names) => serializer.collect_map([("key_env", names.join(" or "))]),
-        KeySource::File(path) => serializer.collect_map([("key_file", path)]),
+        Some(KeySource::Env(names)) => serializer.collect_map([("key_env", names.join(" or "))]),
+        Some(KeySource::File(path)) => serializer.collect_map([("key_file", path)]),
+        None => serializer.collect_map(std::iter::empty::<(&str, &str)>()),
     }
+}
+
+fn is_true(flag: &bool) -> bool {
+    *flag
 }
 
 /// The providers that need no configuration, in the order in which an agent that can use any of them chooses one.
@@ -83,7 +107,17 @@ const BUILT_IN: [(&str, &str, KeyStyle, &[&str]); 3] = [
 pub fn built_in(name: &str) -> Option<ProviderConfig> {
     let (_, url, style, names) = BUILT_IN.into_iter().find(|(known, ..)| *known == name)?;
     let key = KeySource::Env(names.iter().map(|name| (*name).to_owned()).collect());
-    Some(ProviderConfig { url: url.to_owned(), style, key, paths: Vec::new() })
+    Some(ProviderConfig {
+        url: url.to_owned(),
+        style,
+        key: Some(key),
+        metered: true,
+        paths: Vec::new(),
+        query: BTreeMap::new(),
+        headers: BTreeMap::new(),
+        first_byte: None,
+        between_bytes: None,
+    })
 }
 
 /// The built-in providers with their configured changes, then the user's own by name.
@@ -109,7 +143,7 @@ pub(super) fn read(at: &SpecValue<'_>) -> Option<BTreeMap<String, ProviderConfig
 }
 
 fn provider(name: &str, at: &SpecValue<'_>) -> Option<ProviderConfig> {
-    let fields = at.fields("url key_env key_file style paths key")?;
+    let fields = at.fields("url key_env key_file style paths key metered query headers first_byte between_bytes")?;
     let usual = built_in(name);
     let url = match &usual {
         Some(usual) => Some(fields.option("url", SpecValue::text).unwrap_or_else(|| usual.url.clone())),
@@ -117,14 +151,28 @@ fn provider(name: &str, at: &SpecValue<'_>) -> Option<ProviderConfig> {
     };
     let styles = KeyStyle::ALL.map(|style| (style.word(), style));
     let style = fields.option("style", |at| at.word(&styles));
-    let key = key(&fields, at.findings).or_else(|| usual.as_ref().map(|usual| usual.key.clone()));
-    if key.is_none() {
+    let metered = fields.option("metered", SpecValue::flag).unwrap_or(true);
+    // A provider that is free may need no key. One that costs money does.
+    let is_keyless = !metered && fields.get("key_env").is_none() && fields.get("key_file").is_none();
+    let key = key(&fields, at.findings);
+    let key = key.or_else(|| usual.as_ref().filter(|_| !is_keyless)?.key.clone());
+    if key.is_none() && !is_keyless {
         fields.required("key_env", "MY_API_KEY", SpecValue::text);
+        return None;
+    }
+    if !is_provider_name(name) {
+        let what = format!("{} is not the name of a provider", quoted(name));
+        at.add_problem(ProblemKind::Value, what, Some("use letters, digits and dashes".to_owned()));
     }
     let mut paths = Vec::new();
     fields.set("paths", &mut paths, SpecValue::texts);
+    let (mut query, mut headers) = (BTreeMap::new(), BTreeMap::new());
+    let additions = |at: &SpecValue<'_>| at.map_of("a mapping of names to texts", SpecValue::text);
+    fields.set("query", &mut query, additions);
+    fields.set("headers", &mut headers, additions);
     let style = style.or(usual.map(|usual| usual.style)).unwrap_or_default();
-    Some(ProviderConfig { url: url?, style, key: key?, paths })
+    let [first_byte, between_bytes] = ["first_byte", "between_bytes"].map(|name| fields.option(name, SpecValue::span));
+    Some(ProviderConfig { url: url?, style, key, metered, paths, query, headers, first_byte, between_bytes })
 }
 
 fn key(fields: &SpecFields<'_>, findings: &ProblemCollector<'_>) -> Option<KeySource> {
@@ -188,6 +236,22 @@ mod tests {
     }
 
     #[test]
+    fn free_provider_needs_no_key_and_may_have_one() {
+        let text = "providers:\n  house: { url: http://127.0.0.1:11434/v1, metered: false }\n  \
+            shared: { url: http://10.0.0.7/v1, metered: false, key_env: SHARED_KEY }\n  openai: { url: http://127.0.0.1:1/v1, metered: false }\n";
+        let config = read_config_file("config.yaml", text.as_bytes()).expect("a good file");
+        let facts = |name: &str| {
+            let provider = &config.providers[name];
+            (provider.key.as_ref().map(ToString::to_string), provider.metered)
+        };
+        assert_eq!(facts("house"), (None, false));
+        assert_eq!(facts("shared"), (Some("SHARED_KEY".to_owned()), false));
+        assert_eq!(facts("openai"), (None, false), "a built-in provider at another place needs no key there");
+        let shown = serde_json::to_string(&config.providers["house"]).expect("JSON");
+        assert_eq!(shown, r#"{"url":"http://127.0.0.1:11434/v1","style":"bearer","metered":false}"#);
+    }
+
+    #[test]
     fn pasted_key_is_refused_and_not_shown() {
         for text in [
             "providers: { anthropic: { key: sk-ant-api03-secret } }",
@@ -207,6 +271,10 @@ mod tests {
         {
             assert!(message.contains(part), "{part} in {message}");
         }
+        let message = problems("providers: { house: { url: http://127.0.0.1:1, metered: true } }");
+        assert!(message.contains("missing key `key_env`"), "a provider that costs money has a key: {message}");
+        let message = problems("providers: { 'my house': { url: http://127.0.0.1:1, metered: false } }");
+        assert!(message.contains("is not the name of a provider"), "{message}");
         let message = problems("providers: { openai: { key_env: A, key_file: /b } }");
         assert!(message.contains("two places for one key"), "{message}");
     }

@@ -74,7 +74,7 @@ pub(super) fn read(at: &SpecValue<'_>) -> Option<WebhooksConfig> {
     Some(config)
 }
 
-fn address(at: &SpecValue<'_>) -> Option<SocketAddr> {
+pub(super) fn address(at: &SpecValue<'_>) -> Option<SocketAddr> {
     let text = at.text()?;
     let address = text.parse().ok();
     if address.is_none() {

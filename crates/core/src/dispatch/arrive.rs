@@ -3,7 +3,7 @@
 use super::output::DispatchOutput;
 use super::receipt::{self, format_moment};
 use super::scheduled_loop::ScheduledLoop;
-use super::{LATE_MS, OccurrenceOutcome, OccurrenceReceipt};
+use super::{OccurrenceOutcome, OccurrenceReceipt};
 use crate::cadence::{DueRange, DueTime};
 use crate::spec::{CatchUp, Overlap};
 
@@ -49,6 +49,25 @@ pub(super) fn take_due(member: &mut ScheduledLoop, around: &ArrivalContext<'_>, 
     waits
 }
 
+/// Records the due times that passed while the clock was not trusted. The store leaves out those that have a receipt
+/// already, from before the clock went back.
+pub(super) fn skip_untrusted(member: &ScheduledLoop, from_ms: i64, now_ms: i64, out: &mut DispatchOutput) {
+    if from_ms > now_ms {
+        return;
+    }
+    let passed = member.entry.schedule.between(from_ms.saturating_sub(1), now_ms, LOOK_BACK);
+    let reason = "was due while the clock was behind the last recorded moment";
+    if let (Some(from_ms), Some(first)) = (passed.earlier_from_ms, passed.kept.first()) {
+        let name = (member.key(), receipt::occurrence_key(from_ms));
+        let fate = (OccurrenceOutcome::Missed, reason.to_owned());
+        let run = OccurrenceReceipt::new(name, (from_ms, &first.cadence), fate, now_ms);
+        out.add_receipt(OccurrenceReceipt { count: passed.earlier, through_ms: passed.earlier_through_ms, ..run });
+    }
+    for due in &passed.kept {
+        out.add_receipt(member.receipt_for(due, OccurrenceOutcome::Missed, reason.to_owned(), now_ms));
+    }
+}
+
 /// Whether a later due time of the same arrival waits.
 enum Waits {
     Some,
@@ -61,7 +80,7 @@ fn decide_due(
     around: &ArrivalContext<'_>,
     due: &DueTime,
 ) -> Option<(OccurrenceOutcome, String)> {
-    let is_late = around.now_ms.saturating_sub(due.start_ms) > LATE_MS;
+    let is_late = around.now_ms.saturating_sub(due.start_ms) > member.entry.schedule.grace_ms();
     if let Some(shut) = &around.closed {
         return Some(shut.clone());
     }
@@ -71,7 +90,9 @@ fn decide_due(
             "was due while no scheduler was running (`catch_up: skip`)".to_owned(),
         ));
     }
-    if let Some(until_ms) = member.entry.schedule.quiet_until(due.start_ms) {
+    // The moment without jitter decides. Otherwise a stable jitter could move every start into quiet hours; a start that
+    // jitter delays into them waits for their end.
+    if let Some(until_ms) = member.entry.schedule.quiet_until(due.at_ms) {
         return Some((OccurrenceOutcome::Quiet, format!("inside quiet hours until {}", format_moment(until_ms))));
     }
     held_back(member, around)

@@ -1,5 +1,6 @@
 //! Inputs from people and from outside: signals, pause and resume, freeze and thaw, open proposals.
 
+use super::arrive;
 use super::failure;
 use super::scheduled_loop::{SIGNALS_MAX, signal_receipt};
 use super::slots::ActiveRound;
@@ -117,7 +118,7 @@ impl Dispatcher {
 
     /// Marks in the future would keep the loop idle until the clock reaches them. Pending occurrences lie in the future
     /// too and become due again; an occurrence that already has a receipt is not started twice, because the store has
-    /// the receipt. A pending start brings its own mark, so its loop is rewound after it.
+    /// the receipt. The due times that passed while the clock was not trusted are skipped. A pending start brings its own mark, so its loop is rewound after it.
     pub(super) fn accept_clock(&mut self, now_ms: i64, key: &LoopKey) {
         let is_starting = self.slots.run(key).is_some_and(ActiveRound::is_starting);
         let Some(member) = self.members.get_mut(key) else { return };
@@ -129,6 +130,7 @@ impl Dispatcher {
         let is_back = rewind_standing(&mut member.standing, now_ms);
         if is_ahead {
             member.pending.clear();
+            arrive::skip_untrusted(member, self.behind_from_ms, now_ms, &mut self.out);
             member.standing.mark_ms = now_ms;
             member.standing.wait = None;
             member.retry_ms = None;

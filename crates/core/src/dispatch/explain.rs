@@ -160,7 +160,7 @@ fn idle(member: &ScheduledLoop, now_ms: i64) -> LoopExplanation {
         return LoopExplanation::OpenMax { open: member.open, open_max: member.entry.open_max };
     }
     if let Some(due) = &member.next {
-        let quiet_until_ms = member.entry.schedule.quiet_until(due.start_ms);
+        let quiet_until_ms = member.entry.schedule.quiet_until(due.at_ms);
         let (due_ms, start_ms) = (due.at_ms, due.start_ms);
         return LoopExplanation::Next { due_ms, start_ms, cadence: due.cadence.to_string(), quiet_until_ms };
     }

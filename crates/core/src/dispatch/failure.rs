@@ -42,6 +42,13 @@ pub(super) fn apply_round_end(standing: &mut LoopStanding, end: &RoundEnd, now_m
         }
         RoundOutcome::Interrupted | RoundOutcome::Cancelled => EndConsequence::Nothing,
         RoundOutcome::RateLimited => limited(standing, end.retry_at_ms, now_ms),
+        // The money of a day or a month is used up: that is no failure of the loop, and a new day or a raise ends it.
+        RoundOutcome::OverBudget if end.retry_at_ms.is_some() => {
+            let until_ms = end.retry_at_ms.filter(|at| *at > now_ms);
+            let why = "a budget is used up".to_owned();
+            standing.wait = until_ms.map(|until_ms| LoopDelay { until_ms, why });
+            EndConsequence::Nothing
+        }
         outcome => {
             let wait_ms = (outcome == RoundOutcome::Failed).then(|| backoff_ms(standing.streak));
             failed(standing, &format!("ended {outcome}"), end, wait_ms, now_ms)
@@ -250,7 +257,7 @@ mod tests {
                 interrupted → streak 2 wait 3613s
                 shipped → streak 0
                 failed → streak 1 wait 60s
-                over-budget → streak 2 wait 7200s
+                over-budget → streak 1 wait 7200s
             "#]],
         );
     }

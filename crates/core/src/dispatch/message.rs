@@ -68,6 +68,14 @@ pub enum DispatchInput {
         /// When to retry; if `None`, the occurrence has failed.
         retry_ms: Option<i64>,
     },
+    /// A start waits for a place outside, such as its forge. It is tried again any number of times: the occurrence and
+    /// its items stay.
+    StartDelayed {
+        /// The start.
+        ticket: u64,
+        /// When to retry.
+        retry_ms: i64,
+    },
     /// The probe of a start found nothing to do.
     NoWork {
         /// The start.

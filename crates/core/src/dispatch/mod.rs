@@ -77,7 +77,11 @@ pub struct Dispatcher {
     last_ticket: u64,
     frozen: Option<FleetFreeze>,
     is_draining: bool,
+    /// Whether starts wait until the rounds on record have their places.
+    is_held: bool,
     is_clock_behind: bool,
+    /// The earliest moment of the clock since it is behind; the end of time while it is not.
+    behind_from_ms: i64,
     /// The latest moment ever recorded.
     seen_ms: i64,
     /// The moment of the previous step.
@@ -109,6 +113,17 @@ impl Dispatcher {
             last_ms: i64::MIN,
             ..Self::default()
         }
+    }
+
+    /// Loads loops and takes inputs, but starts nothing before [`Self::release_starts`]: rounds that are on record come
+    /// first.
+    pub fn hold_starts(&mut self) {
+        self.is_held = true;
+    }
+
+    /// Starts what is due from the next step on.
+    pub fn release_starts(&mut self) {
+        self.is_held = false;
     }
 
     /// Advances time to `now_ms`, processes the input, and returns the commands to perform.
@@ -193,6 +208,7 @@ impl Dispatcher {
             DispatchInput::Claim { ticket, items } => self.claim_items(now_ms, ticket, items),
             DispatchInput::StartSucceeded { ticket, round } => self.start_succeeded(now_ms, ticket, round),
             DispatchInput::StartFailed { ticket, why, retry_ms } => self.start_failed(now_ms, ticket, &why, retry_ms),
+            DispatchInput::StartDelayed { ticket, retry_ms } => self.start_delayed(now_ms, ticket, retry_ms),
             DispatchInput::NoWork { ticket } => self.no_work(now_ms, ticket),
             DispatchInput::TooManyOpen { ticket, open } => self.too_many_open(now_ms, ticket, open),
             DispatchInput::AlreadyReceipted { ticket } => self.start_already_receipted(now_ms, ticket),
@@ -218,6 +234,11 @@ impl Dispatcher {
         if self.is_clock_behind && !is_behind {
             self.note(SchedulerNote::ClockRight { now_ms });
         }
+        self.behind_from_ms = match (is_behind, self.is_clock_behind) {
+            (true, true) => self.behind_from_ms.min(now_ms),
+            (true, false) => now_ms,
+            (false, _) => i64::MAX,
+        };
         self.is_clock_behind = is_behind;
         self.seen_ms = self.seen_ms.max(now_ms);
     }

@@ -20,7 +20,7 @@ struct Work {
 impl Dispatcher {
     /// Starts loops while slots are free and loops can use them.
     pub(super) fn start_waiting(&mut self, now_ms: i64) {
-        while self.is_live() && self.frozen.is_none() && !self.slots.is_full() {
+        while self.is_live() && !self.is_held && self.frozen.is_none() && !self.slots.is_full() {
             let Some(key) = self.queue.first().cloned() else { return };
             // Quiet hours may have begun while the loop was in the queue.
             if self.members.get(&key).is_none_or(|member| member.not_before(now_ms).is_some()) {

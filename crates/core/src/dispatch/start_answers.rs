@@ -55,6 +55,14 @@ impl Dispatcher {
         self.after_start(now_ms, &key);
     }
 
+    pub(super) fn start_delayed(&mut self, now_ms: i64, ticket: u64, retry_ms: i64) {
+        let Some((key, starting)) = self.end_start(ticket) else { return };
+        let Some(member) = self.members.get_mut(&key) else { return };
+        member.retry_ms = Some(retry_ms.max(now_ms.saturating_add(RETRY_MS)));
+        member.requeue(starting);
+        self.after_start(now_ms, &key);
+    }
+
     pub(super) fn no_work(&mut self, now_ms: i64, ticket: u64) {
         let Some((key, starting)) = self.end_start(ticket) else { return };
         self.finish_start(now_ms, &key, starting, OccurrenceOutcome::NoWork, "the probe found nothing to do");

@@ -23,6 +23,8 @@ pub struct ForecastLoop {
     pub rounds: Vec<RoundProfile>,
     /// Its ceiling for a day.
     pub day: Option<Usd>,
+    /// The loops whose rounds make it due.
+    pub after: Vec<LoopKey>,
 }
 
 /// The length, cost and outcome of a round.
@@ -51,14 +53,17 @@ pub struct ForecastRequest {
     pub plays: usize,
     /// The seed.
     pub seed: u64,
-    /// The step limit of all runs together; a single run may also use this many and is cut there.
+    /// The steps of all runs after the first. If they allow too few runs, the other costs are drawn for the rounds of
+    /// the first run.
     pub steps_max: usize,
+    /// The steps after which one run is cut.
+    pub run_steps_max: usize,
 }
 
 /// The result of a forecast.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Forecast {
-    /// The number of runs.
+    /// The number of runs, and of draws of the first run's costs.
     pub plays: usize,
     /// Whether a run was cut short because it had too many steps.
     pub is_cut: bool,
@@ -135,20 +140,33 @@ const PLAYS_MIN: usize = 20;
 #[must_use]
 pub fn forecast(plans: &[ForecastLoop], question: &ForecastRequest) -> Forecast {
     let first = ForecastRun::run(plans, question, SeededRandom::new(question.seed, 0));
-    let affordable = (question.steps_max / first.steps.max(1)).max(PLAYS_MIN);
-    let plays = question.plays.clamp(1, affordable);
-    let plays = if first.is_cut { 1 } else { plays };
-    let mut spent: Vec<Vec<u64>> = first.spent.iter().map(|micros| vec![*micros]).collect();
-    for nth in 1..plays {
-        let play = ForecastRun::run(plans, question, SeededRandom::new(question.seed, nth));
-        spent.iter_mut().zip(&play.spent).for_each(|(all, micros)| all.push(*micros));
-    }
-    let totals = (0..plays).map(|nth| spent.iter().map(|one| one[nth]).sum()).collect();
+    let spent = costs_of_plays(&first, plans, question);
+    let plays = spent.len();
+    let totals = spent.iter().map(|play| play.iter().sum()).collect();
+    let costs: Vec<_> =
+        (0..plans.len()).map(|nth| ForecastRange::of(spent.iter().map(|play| play[nth]).collect())).collect();
     let mut forecast = first.into_forecast(plans);
     forecast.plays = plays;
     forecast.cost = ForecastRange::of(totals);
-    forecast.loops.iter_mut().zip(spent).for_each(|(one, all)| one.cost = ForecastRange::of(all));
+    forecast.loops.iter_mut().zip(costs).for_each(|(one, cost)| one.cost = cost);
     forecast
+}
+
+/// The cost of each loop in each run.
+fn costs_of_plays(first: &ForecastRun<'_>, plans: &[ForecastLoop], question: &ForecastRequest) -> Vec<Vec<u64>> {
+    let affordable = question.steps_max / first.steps.max(1);
+    let is_whole = affordable >= PLAYS_MIN.min(question.plays);
+    let draws = (question.steps_max / first.started().max(1)).max(PLAYS_MIN);
+    let plays = match (first.is_cut, is_whole) {
+        (true, _) => 1,
+        (false, true) => question.plays.clamp(1, affordable),
+        (false, false) => question.plays.clamp(1, draws),
+    };
+    let play = |nth: usize| {
+        let dice = SeededRandom::new(question.seed, nth);
+        if is_whole { ForecastRun::run(plans, question, dice).spent } else { first.redraw_costs(dice) }
+    };
+    std::iter::once(first.spent.clone()).chain((1..plays).map(play)).collect()
 }
 
 impl ForecastRange {

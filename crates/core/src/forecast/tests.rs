@@ -20,6 +20,7 @@ fn plan(name: &str, every: &str, minutes: i64, dollars: &[u64]) -> ForecastLoop 
         entry: LoopEntry::new(LoopKey::new("repo", name), schedule),
         rounds: dollars.iter().map(like).collect(),
         day: None,
+        after: Vec::new(),
     }
 }
 
@@ -34,6 +35,7 @@ fn question(hours: i64, total: usize) -> ForecastRequest {
         plays: 100,
         seed: 7,
         steps_max: 100_000,
+        run_steps_max: 100_000,
     }
 }
 
@@ -95,4 +97,60 @@ fn day_ceiling_holds_and_rounds_that_reach_it_are_counted() {
 fn run_that_would_never_end_is_cut_and_marked_as_cut() {
     let predicted = forecast(&[plan("hasty", "1s", 0, &[0])], &question(24 * 365, 4));
     assert!(predicted.is_cut && predicted.plays == 1);
+}
+
+#[test]
+fn delayed_start_names_a_limited_number_of_loops_in_a_fleet_that_is_always_full() {
+    let plans: Vec<_> = (0..150).map(|nth| plan(&format!("l{nth:03}"), "12h", 5, &[1])).collect();
+    let predicted = forecast(&plans, &ForecastRequest { plays: 1, ..question(24, 2) });
+    let longest = predicted.loops.iter().map(|one| one.longest_wait_ms).max();
+    assert!(longest > Some(5 * HOUR), "nearly every loop runs while another one waits: {longest:?}");
+    let starts = predicted.loops.iter().map(|one| fate(one, OccurrenceOutcome::Started)).sum::<u64>();
+    let met: u64 = predicted.collisions.iter().map(|pair| pair.times).sum();
+    assert!(met > 0 && met <= starts * 32, "{met} collisions of {starts} starts");
+}
+
+#[test]
+fn fleet_with_too_many_steps_for_a_second_run_still_has_a_spread_of_costs() {
+    let plans =
+        [plan("dear", "1h", 5, &[0, 10]), ForecastLoop { day: Some(Usd(5_000_000)), ..plan("capped", "1h", 5, &[2]) }];
+    let large = ForecastRequest { steps_max: 1, ..question(47, 4) };
+    let (drawn, whole) = (forecast(&plans, &large), forecast(&plans, &question(47, 4)));
+    assert_eq!((drawn.is_cut, drawn.plays, whole.plays), (false, 20, 100));
+    assert!(drawn.cost.p10 < drawn.cost.p50 && drawn.cost.p50 < drawn.cost.p90, "{:?}", drawn.cost);
+    // A ceiling holds in every draw, and a loop without a choice costs the same in each.
+    let capped = Usd(10_000_000);
+    assert_eq!(drawn.loops[1].cost, ForecastRange { p10: capped, p50: capped, p90: capped });
+    assert_eq!(drawn.loops[1].cost, whole.loops[1].cost);
+    assert_eq!(drawn.loops[0].fates, whole.loops[0].fates, "counts are those of the first run");
+    assert_eq!(drawn, forecast(&plans, &large));
+}
+
+#[test]
+fn steps_of_a_run_grow_with_the_occurrences_and_not_with_the_square_of_the_loops() {
+    let steps = |loops: usize| {
+        let plans: Vec<_> = (0..loops).map(|nth| plan(&format!("l{nth:03}"), "1h", 5, &[1])).collect();
+        let (question, dice) = (question(24, 2), SeededRandom::new(7, 0));
+        ForecastRun::run(&plans, &ForecastRequest { run_steps_max: usize::MAX, ..question }, dice).steps
+    };
+    let (few, many) = (steps(40), steps(160));
+    assert!(many < few * 5, "{few} steps for 40 loops and {many} for 160");
+}
+
+#[test]
+fn loop_that_follows_another_is_simulated_when_a_round_of_that_one_ends() {
+    let mut follower = plan("b", "1h", 5, &[1]);
+    follower.entry.schedule = LoopSchedule::of(&Triggers::default(), "b", "UTC").expect("a schedule");
+    follower.after = vec![LoopKey::new("repo", "a")];
+    let mut ring = follower.clone();
+    ring.entry.key = LoopKey::new("repo", "c");
+    ring.after = vec![LoopKey::new("repo", "b"), LoopKey::new("repo", "c")];
+    let predicted = forecast(&[plan("a", "1h", 10, &[1]), follower, ring], &question(24, 4));
+    let started: Vec<_> = predicted.loops.iter().map(|one| fate(one, OccurrenceOutcome::Started)).collect();
+    assert_eq!(started[..2], [24, 23], "the last round of `a` ends after the period");
+    assert!(
+        started[2] > 23 * 5 && started[2] <= 23 * 8,
+        "a loop that follows itself stops with its chain: {started:?}"
+    );
+    assert_eq!(predicted.loops[1].cost.p50, Usd(23_000_000));
 }

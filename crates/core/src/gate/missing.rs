@@ -18,7 +18,7 @@ impl MissingDependency {
 }
 
 /// The text before the name, the character that ends the name, and the state of the dependency.
-const PATTERNS: [(&str, char, &str); 8] = [
+const PATTERNS: [(&str, char, &str); 9] = [
     ("ModuleNotFoundError: No module named '", '\'', "not importable"),
     ("ImportError: No module named ", '\n', "not importable"),
     ("No module named ", '\n', "not importable"),
@@ -26,6 +26,7 @@ const PATTERNS: [(&str, char, &str); 8] = [
     ("Cannot find package '", '\'', "not installed"),
     ("cannot find package \"", '"', "not installed"),
     ("no required module provides package ", ';', "not installed"),
+    ("error: no matching package named `", '`', "not fetched"),
     ("cannot load such file -- ", ' ', "not installed"),
 ];
 
@@ -53,6 +54,7 @@ mod tests {
             ("Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'chai' imported from /w/t.mjs", Some("chai")),
             ("main.go:3:8: no required module provides package rsc.io/quote; to add it:", Some("rsc.io/quote")),
             ("cannot load such file -- rspec (LoadError)", Some("rspec")),
+            ("error: no matching package named `smawk` found\nlocation searched: crates.io", Some("smawk")),
             ("Error: Cannot find module './lib/sum'", None),
             ("Error: Cannot find module '/w/dist/index.js'", None),
             ("1 failed, 3 passed", None),

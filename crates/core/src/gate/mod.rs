@@ -6,6 +6,7 @@ pub mod added_lines;
 pub mod diff;
 pub mod excerpt;
 pub mod expect;
+mod failure_cause;
 pub mod heldout;
 pub mod junit;
 pub mod length;
@@ -14,12 +15,16 @@ pub mod markers;
 mod missing;
 pub mod observed_tests;
 pub mod parse;
+mod read_only;
 pub mod runner;
 pub mod score;
+pub mod selection;
 mod signature;
 
 use crate::words::worded;
+pub use failure_cause::failure_cause;
 pub use missing::{MissingDependency, missing_dependency};
+pub use read_only::writes_read_only;
 pub use signature::signature;
 
 use serde::{Deserialize, Serialize};
@@ -68,6 +73,37 @@ pub struct GateResult {
     pub score: Option<f64>,
     /// The number of tests that passed.
     pub tests: Option<u64>,
+    /// The falsified tests of this gate; `None` if it runs no tests or its canaries are off.
+    #[serde(default)]
+    pub canaries: Option<Box<CanaryCounts>>,
+    /// Why a person must look although the gate passed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub doubt: Option<Box<GateDoubt>>,
+    /// Falsified tests failed also with the candidate's own files beside the tests.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub proven_as_sealed: bool,
+}
+
+/// The falsified tests of a gate. Each must fail.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct CanaryCounts {
+    /// Tests that were falsified.
+    pub made: u64,
+    /// Those that were reported as failed.
+    pub died: u64,
+    /// Those that still passed.
+    pub survived: u64,
+    /// Why there is none.
+    pub why_none: Option<String>,
+}
+
+/// A reason for a person to look at a candidate whose gate passed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GateDoubt {
+    /// The reason code.
+    pub code: String,
+    /// The reason in words.
+    pub text: String,
 }
 
 impl GateResult {

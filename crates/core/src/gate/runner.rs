@@ -15,6 +15,17 @@ pub fn is_runner(run: &[String]) -> bool {
     of_words(&words, 0)
 }
 
+/// Whether a command's purpose is to run tests, also where it does not report their number: a runner, a shell text or a
+/// script that names tests, `make test`, `npm test`.
+#[must_use]
+pub fn runs_tests(run: &[String]) -> bool {
+    let names_tests = |word: &str| {
+        let mut parts = word.split(|c: char| !c.is_ascii_alphanumeric());
+        parts.any(|part| matches!(part, "test" | "tests" | "spec" | "specs" | "unittest" | "pytest" | "bats"))
+    };
+    is_runner(run) || run.iter().any(|word| names_tests(word))
+}
+
 /// The largest number of wrappers before a runner.
 const DEPTH_MAX: u32 = 8;
 
@@ -36,6 +47,10 @@ fn of_words(words: &[&str], depth: u32) -> bool {
         return module.is_some_and(|module| matches!(*module, "pytest" | "unittest" | "nose2"));
     }
     match name {
+        "sh" | "bash" | "dash" | "zsh" | "ksh" => shell_text(rest).is_some_and(|text| {
+            let commands = text.split(['&', ';', '|', '\n']);
+            commands.map(str::trim).any(|command| of_words(&command.split_whitespace().collect::<Vec<_>>(), depth + 1))
+        }),
         "node" => has("--test"),
         "deno" | "bun" => rest.first() == Some(&"test"),
         "unittest" | "unittest3" => true,
@@ -43,6 +58,12 @@ fn of_words(words: &[&str], depth: u32) -> bool {
         "go" => rest.first() == Some(&"test") && (has("-v") || has("-json")),
         _ => wrapped(name, rest).is_some_and(|inner| of_words(inner, depth + 1)),
     }
+}
+
+/// The text after `-c`, also among other flags, as in `sh -ec "…"`.
+fn shell_text<'a>(rest: &[&'a str]) -> Option<&'a str> {
+    let flag = rest.iter().position(|word| word.starts_with('-') && word.ends_with('c'))?;
+    rest.get(flag + 1).copied()
 }
 
 /// The command a wrapper starts.
@@ -98,6 +119,20 @@ mod tests {
         ] {
             let words: Vec<String> = command.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect();
             assert_eq!(is_runner(&words), expected, "{command}");
+        }
+    }
+
+    #[test]
+    fn a_runner_in_a_shell_text_is_detected_and_a_script_that_names_tests_runs_tests() {
+        let words = |all: &[&str]| all.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        assert!(is_runner(&words(&["sh", "-c", "cd app && . .venv/bin/activate; pytest -q"])));
+        assert!(is_runner(&words(&["bash", "-ec", "python3 -m unittest discover"])));
+        assert!(!is_runner(&words(&["sh", "-c", "echo pytest"])));
+        for command in [&["npm", "test"] as &[&str], &["make", "test"], &["sh", "tests/run.sh"], &["./run-tests.sh"]] {
+            assert!(runs_tests(&words(command)) && !is_runner(&words(command)), "{command:?}");
+        }
+        for command in [&["cargo", "build"] as &[&str], &["./lint"], &["sh", "latest.sh"]] {
+            assert!(!runs_tests(&words(command)), "{command:?}");
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::spec::problem::ProblemKind;
 use crate::spec::reader::value::{ProblemCollector, SpecValue};
 use crate::spec::source::{SourceSpan, SourceText};
 use crate::spec::tree::{self, YamlNode};
-use crate::spec::{CheckedSpec, LoopSpec, SpecProblem, SpecProblems, WrittenLoop, write_loop_file};
+use crate::spec::{Argv, CheckedSpec, LoopSpec, SpecProblem, SpecProblems, WrittenLoop, write_loop_file};
 use crate::words::worded;
 use serde::Serialize;
 
@@ -73,6 +73,8 @@ impl ImportNotes {
 pub struct ImportFit<'a> {
     /// The command that runs the repository's tests.
     pub tests: Option<&'a [String]>,
+    /// The commands that install what the tests need.
+    pub setup: &'a [Argv],
     /// The checked-out branch.
     pub branch: Option<&'a str>,
     /// The checked-out commit.

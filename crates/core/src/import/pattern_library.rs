@@ -166,8 +166,9 @@ impl PatternLibrary<'_> {
     }
 
     fn fitted(&self, pattern: &LoopPattern) -> LoopSpec {
-        let fit = PatternFit { name: None, tests: self.fit.tests, branch: self.fit.branch };
-        let text = pattern.loop_file(&fit);
+        let tests: Vec<_> = self.fit.tests.map(|run| ("tests".to_owned(), run.to_vec())).into_iter().collect();
+        let (setup, branch) = (self.fit.setup, self.fit.branch);
+        let text = pattern.loop_file(&PatternFit { tests: &tests, setup, branch, ..PatternFit::default() });
         read_loop_file("loop.md", text.as_bytes()).map_or_else(|_| pattern.spec(), crate::spec::CheckedSpec::into_spec)
     }
 

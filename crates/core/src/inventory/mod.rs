@@ -6,6 +6,7 @@
 //! nothing. The sensitive paths cover tests that are disabled outside the source text (in a manifest, in a runner's
 //! settings).
 
+pub mod canary;
 mod go;
 mod javascript;
 mod mask;
@@ -14,8 +15,10 @@ mod rust;
 mod shell;
 mod steering;
 mod tokens;
+mod withhold;
 
-pub use steering::find_test_steering;
+pub use steering::{TestSteering, find_test_steering};
+pub use withhold::{WithholdChoice, companions, suites_of_command, withheld_by_globs, withheld_by_share};
 
 use crate::words::worded;
 use serde::{Deserialize, Serialize};
@@ -79,6 +82,21 @@ pub fn is_suite(path: &str) -> bool {
         Some(TestSuite::Shell) => name.ends_with(".bats") || name.starts_with("test_"),
         None => false,
     }
+}
+
+/// The outermost folder of tests that a path is in, by its name.
+#[must_use]
+pub fn test_folder(path: &str) -> Option<&str> {
+    const NAMES: [&str; 7] = ["test", "tests", "__tests__", "spec", "specs", "testing", "testdata"];
+    let mut end = 0;
+    for part in path.rsplit_once('/')?.0.split('/') {
+        end += part.len();
+        if NAMES.contains(&part) {
+            return path.get(..end);
+        }
+        end += 1;
+    }
+    None
 }
 
 /// One test as the source text shows it.

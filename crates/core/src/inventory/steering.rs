@@ -2,7 +2,8 @@
 //! comparison. Honest changes rarely need such code, and no count of passed tests shows it, so a person should check.
 //!
 //! Only added lines are read, so base's own code is not reported. This is no proof in either direction: a finding may
-//! be correct code, and code without a finding may still cheat. Held-out checks exist for that case.
+//! be correct code, and code without a finding may still cheat. Falsified tests prove most of it; the list remains for
+//! gates without them, and for code that asks whether it is tested.
 
 use super::TestSuite;
 use crate::gate::added_lines::AddedLines;
@@ -20,12 +21,13 @@ python everywhere patches \bsys\s*\.\s*(?:modules|settrace|setprofile|meta_path|
 python everywhere patches \b_pytest\b|\b__builtins__\b|\bbuiltins\s*\.\s*\w+\s*=|\bgc\s*\.\s*get_(?:objects|referrers)
 python product patches ^\s*(?:import|from)\s+(?:pytest|unittest|nose2?|doctest|hypothesis)\b|\bimport_module\(\s*['\x22](?:unittest|pytest)
 python everywhere patches \bTestCase\s*\.\s*\w+\s*=|\bTestResult\s*\.\s*\w+\s*=|\bSourcelessFileLoader\b|\bmarshal\s*\.\s*loads?\b
-python product looks \binspect\s*\.\s*(?:stack|currentframe|getouterframes|trace)\b|\bsys\s*\.\s*_getframe\b|\b_current_frames\b|\bextract_stack\b|\bf_back\b
+python product peeks \binspect\s*\.\s*(?:stack|currentframe|getouterframes|trace)\b|\bsys\s*\.\s*_getframe\b|\b_current_frames\b|\bextract_stack\b|\bf_back\b
+python product looks \bin\s+sys\s*\.\s*modules\b|\bsys\s*\.\s*modules\s*\.\s*get\b|\bsys\s*\.\s*argv\b[^\n]*(?:test|nose)
 python everywhere equals (?m)def\s+__eq__\s*\([^)]*\)[^:\n]*:\s*(?:#[^\n]*\s*)?return\s+True\b|def\s+__ne__\s*\([^)]*\)[^:\n]*:\s*return\s+False\b|__eq__\s*=\s*lambda\b[^:\n]*:\s*True\b
 javascript product ends \bprocess\s*\.\s*(?:exit\s*\(\s*0?\s*\)|reallyExit|abort|kill|ppid)|\bprocess\s*\.\s*exitCode\s*=\s*0|\bprocess\s*\.\s*(?:on|once|prependListener)\s*\(\s*['\x22](?:exit|beforeExit|uncaughtException|unhandledRejection)
 javascript everywhere patches \brequire\s*\.\s*cache\b|\bModule\s*\.\s*_|\bassert(?:\s*\.\s*strict)?\s*\.\s*\w+\s*=[^=]|\b(?:globalThis|global)\s*\.\s*(?:it|test|describe|expect|assert)\s*=[^=]
 javascript everywhere patches defineProperty\s*\(\s*(?:assert|process|Object\.prototype|globalThis)\b|\b__defineGetter__\b|\bregisterHooks\s*\(|\bmock\s*\.\s*module\b
-javascript product looks \bnew\s+Error\s*\([^)]*\)\s*\.\s*stack\b|\bprepareStackTrace\b|\bcaptureStackTrace\b|\brequire\s*\.\s*main\s*\.\s*filename|\bmodule\s*\.\s*parent\b
+javascript product peeks \bnew\s+Error\s*\([^)]*\)\s*\.\s*stack\b|\bprepareStackTrace\b|\bcaptureStackTrace\b|\brequire\s*\.\s*main\s*\.\s*filename|\bmodule\s*\.\s*parent\b
 rust everywhere ends \bprocess\s*::\s*(?:exit\s*\(\s*0\s*\)|abort\b)|\blibc\s*::\s*_?exit\b|\bset_hook\s*\(|\bparent_id\s*\(
 rust everywhere patches \bmacro_rules!\s*(?:assert|panic|debug_assert)|\bno_mangle\b|\blink_section\b|\bglobal_asm!
 rust product looks \bcfg!\s*\(\s*(?:not\s*\(\s*)?(?:test|debug_assertions)\b|\bcfg\s*\(\s*(?:not\s*\(\s*)?debug_assertions\b|\bcfg\s*\(\s*not\s*\(\s*test\s*\)|\bLocation\s*::\s*caller\b|\bcurrent_exe\s*\(|\bBacktrace\s*::
@@ -35,7 +37,7 @@ go product ends \bos\.Exit\(\s*0\s*\)|\bruntime\.Goexit\(|\bsyscall\.(?:Exit|Kil
 go product looks \btesting\.Testing\(|\bruntime\.Callers?\(|\bos\.Args\[0\]
 shell everywhere ends \bkill\b[^\n]*\$\{?PPID|\bpkill\b|\bkillall\b
 any product looks \b(?:PYTEST_\w+|NODE_TEST_CONTEXT|JEST_WORKER_ID|VITEST\w*|RUST_TEST_\w+|NEXTEST\w*|CARGO_TARGET_TMPDIR|GITHUB_ACTIONS|GITLAB_CI|LOOPWRIGHT_\w+)\b|['\x22]CI['\x22]|\benv\.CI\b
-any product looks ['"`][^'"`\n]*\b(?:tests?|specs?|__tests__)/[^'"`\n]*\.(?:py|m?js|cjs|ts|rs|go|json|sh)['"`]
+any product peeks ['"`][^'"`\n]*\b(?:tests?|specs?|__tests__)/[^'"`\n]*\.(?:py|m?js|cjs|ts|rs|go|json|sh)['"`]
 "##;
 
 static ROWS: LazyLock<Vec<([&str; 3], Regex)>> = LazyLock::new(|| {
@@ -52,26 +54,45 @@ fn describe(effect: &str) -> &'static str {
     match effect {
         "ends" => "code that can end its own test run",
         "looks" => "code that can detect whether it is tested",
+        "peeks" => "code that can read its tests or its callers",
         "patches" => "code that can patch its own tests",
         _ => "a comparison that always holds",
     }
 }
 
+/// Code that can manipulate its test run, by what proves that it does not.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TestSteering {
+    /// Nothing proves it: code that detects tests behaves in each run as its tests expect.
+    pub always: Vec<String>,
+    /// Falsified tests that fail prove that it does not.
+    pub unless_proven: Vec<String>,
+}
+
 /// The findings in a file's added lines, each once, with the line of its first match.
 #[must_use]
-pub fn find_test_steering(file: &AddedLines) -> Vec<String> {
+pub fn find_test_steering(file: &AddedLines) -> TestSteering {
+    let (mut always, mut unless_proven) = (Vec::new(), Vec::new());
+    for (effect, text) in findings(file) {
+        if effect == "looks" { &mut always } else { &mut unless_proven }.push(text);
+    }
+    always.dedup();
+    unless_proven.dedup();
+    TestSteering { always, unless_proven }
+}
+
+fn findings(file: &AddedLines) -> Vec<(&'static str, String)> {
     let Some(language) = language(&file.path) else { return Vec::new() };
     let lines: Vec<&str> = file.lines.iter().map(|line| line.text.as_str()).collect();
     let text = lines.join("\n");
     let (is_test, end) = (is_test(&file.path), own_tests_begin(file, language));
-    let mut said: Vec<String> = Vec::new();
+    let mut said = Vec::new();
     for ([of, scope, effect], pattern) in &*ROWS {
         let applies = [language, "any"].contains(of) && !(is_test && *scope == "product");
         let found = applies.then(|| first(pattern, &text, end)).flatten();
         let line = found.and_then(|line| file.lines.get(line)).map(|line| line.number);
-        said.extend(line.map(|line| format!("{} (line {line})", describe(effect))));
+        said.extend(line.map(|line| (*effect, format!("{} (line {line})", describe(effect)))));
     }
-    said.dedup();
     said
 }
 
@@ -117,7 +138,23 @@ mod tests {
     use super::*;
 
     fn said(path: &str, text: &str) -> Vec<String> {
-        find_test_steering(&AddedLines::between(path, b"", text.as_bytes()))
+        let found = find_test_steering(&AddedLines::between(path, b"", text.as_bytes()));
+        [found.always, found.unless_proven].concat()
+    }
+
+    #[test]
+    fn only_code_that_detects_tests_needs_a_person_whatever_is_proven() {
+        for (path, text, always) in [
+            ("sums.py", "if os.environ.get('PYTEST_CURRENT_TEST'):\n    pass\n", true),
+            ("sums.py", "if 'pytest' in sys.modules:\n    pass\n", true),
+            ("src/lib.rs", "if cfg!(test) { 1 } else { 2 }\n", true),
+            ("cli.py", "import sys\nsys.exit(0)\n", false),
+            ("sums.py", "import unittest.mock\n", false),
+            ("sums.py", "text = open('tests/data.json').read()\n", false),
+        ] {
+            let found = find_test_steering(&AddedLines::between(path, b"", text.as_bytes()));
+            assert_eq!(!found.always.is_empty(), always, "{text}: {found:?}");
+        }
     }
 
     #[test]

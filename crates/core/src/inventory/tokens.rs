@@ -55,6 +55,11 @@ impl<'a> SourceTokens<'a> {
         }
     }
 
+    /// The bytes of a token; the end of the text past the last one.
+    pub(super) fn span(&self, at: usize) -> (usize, usize) {
+        self.tokens.get(at).map_or((self.text.len(), self.text.len()), |token| (token.start, token.end))
+    }
+
     /// A literal's source with its quotes.
     pub(super) fn literal(&self, at: usize) -> Option<&'a str> {
         let token = self.tokens.get(at).filter(|token| token.kind == TokenKind::Text)?;

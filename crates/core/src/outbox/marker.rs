@@ -27,6 +27,24 @@ pub fn item_id(loop_name: &str, round: &str, position: u32, candidate: &str) -> 
     id
 }
 
+/// The identity of the work behind an item: the same for every round of the loop about the same items, or about the same
+/// occurrence if it has none. A round that a person starts has an occurrence of its own.
+#[must_use]
+pub fn work_id(loop_name: &str, keys: &[&str], occurrence: &str, item: &StagedItem) -> String {
+    let (position, target) = (item.position.to_string(), item.target.as_deref().unwrap_or_default());
+    let mut keys = keys.to_vec();
+    keys.sort_unstable();
+    if keys.is_empty() {
+        keys.push(occurrence);
+    }
+    let mut fields: Vec<&[u8]> = vec![b"loopwright work 1", loop_name.as_bytes(), item.kind.word().as_bytes()];
+    fields.extend([target.as_bytes(), position.as_bytes()]);
+    fields.extend(keys.iter().map(|key| key.as_bytes()));
+    let mut id = hash::hash_fields(&fields);
+    id.truncate(ID_DIGITS);
+    id
+}
+
 /// The hidden marker of an item, by which the engine finds it after a crash.
 #[must_use]
 pub fn marker(loop_name: &str, round: &str, position: u32, candidate: &str) -> String {
@@ -51,6 +69,14 @@ pub fn marker_loop(text: &str) -> Option<&str> {
     let marker = &text[text.find("<!-- loopwright: loop=")?..];
     marker_id(marker)?;
     marker.strip_prefix("<!-- loopwright: loop=")?.split(' ').next()
+}
+
+/// The round in the first marker of a text.
+#[must_use]
+pub fn marker_round(text: &str) -> Option<&str> {
+    let marker = &text[text.find("<!-- loopwright: loop=")?..];
+    marker_id(marker)?;
+    marker.split(' ').find_map(|word| word.strip_prefix("round="))
 }
 
 /// A name that cannot end the comment around it: only `>` could. A loop's own name stays as it is, so that the loop

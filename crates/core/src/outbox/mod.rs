@@ -5,6 +5,7 @@
 //! The order is fixed: [`parse_batch`], [`permit`], [`sanitise_item`], then [`candidate_hash`]. The candidate's hash
 //! covers the sanitised items, so that checker, human and forge see the same text.
 
+mod ci_words;
 mod fold;
 mod invisible;
 pub(crate) mod json;
@@ -18,7 +19,8 @@ mod sanitise;
 
 use crate::words::worded;
 pub use fold::fold_into_report;
-pub use marker::{candidate_hash, item_id, marker, marker_id, marker_loop};
+pub use invisible::is_invisible;
+pub use marker::{candidate_hash, item_id, marker, marker_id, marker_loop, marker_round, work_id};
 pub use parse::{BYTES_MAX, FILES_MAX, INLINE_COMMENTS_MAX, TEXT_BYTES_MAX, cannot_reason, parse_batch};
 pub use permit::permit;
 pub use retry::{NextAttempt, TRIES_MAX, next_attempt};

@@ -5,7 +5,7 @@
 //! read them.
 
 use super::invisible::{self, RemovedCharacters};
-use super::{StagedItem, json, markdown};
+use super::{StagedItem, ci_words, json, markdown};
 use crate::spec::ActionKind;
 use regex::{Captures, Regex};
 use serde_json::Value;
@@ -42,7 +42,7 @@ pub struct SanitiseRules {
     pub closing: SanitiseAction,
     /// Images, which reveal the reader to their host.
     pub images: SanitiseAction,
-    /// Lines that start with `/word`, which bots execute.
+    /// Lines that start with `/word`, which bots execute, and words such as `[skip ci]`, which turn checks off.
     pub commands: SanitiseAction,
 }
 
@@ -72,7 +72,14 @@ pub struct SanitisedText {
 /// Makes a text harmless.
 #[must_use]
 pub fn sanitise(text: &str, rules: &SanitiseRules) -> SanitisedText {
-    let (text, mut notes) = reveal(text);
+    let (mut text, mut notes) = reveal(text);
+    if rules.commands == SanitiseAction::Neutralise {
+        let (disarmed, count) = ci_words::disarm(&text);
+        if count > 0 {
+            notes.push(format!("neutralised {count} word(s) that turn checks off"));
+        }
+        text = disarmed;
+    }
     let text = match rules.form {
         TextForm::Markdown => markdown::neutralise(&text, rules, &mut notes),
         TextForm::Plain => plain(&text, rules, &mut notes),

@@ -1,7 +1,9 @@
 //! Paths that always need a human: the built-in list, manifests whose scripts changed, and files that are loaded in
 //! place of others. The caller decides how to handle them.
 
-use super::{Case, GlobError, Globs, PathChange, manifest};
+use super::{Case, ChangeKind, GlobError, Globs, PathChange, manifest};
+use crate::words::worded;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
 
@@ -12,6 +14,47 @@ pub struct SensitivePath {
     pub path: String,
     /// The effect that the file can have.
     pub why: String,
+    /// The kind that a loop may allow; `None` always needs a person.
+    pub kind: Option<SensitiveKind>,
+}
+
+worded! {
+    /// A kind of sensitive change that a loop may allow with a reason.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum SensitiveKind {
+        /// A lock file whose sources or integrity moved.
+        Lockfile = "lockfile",
+        /// A dependency with a look-alike name, or a new source of packages.
+        Dependency = "dependency",
+        /// Files of continuous integration.
+        Ci = "ci",
+        /// Files that build containers.
+        Container = "container",
+        /// Instructions for agents, such as `AGENTS.md`.
+        AgentInstructions = "agent-instructions",
+        /// An ignore file that hides code.
+        IgnoreFile = "ignore-file",
+        /// Settings and hooks of test runners and builds.
+        RunnerConfig = "runner-config",
+    }
+}
+
+/// The reason of a package of tests with code in it.
+pub const RUNS_BEFORE_TESTS: &str = "code that runs before the tests";
+
+/// The kind of a reason of the built-in list.
+fn kind_of(why: &str, path: &str) -> Option<SensitiveKind> {
+    match why {
+        "continuous integration" => Some(SensitiveKind::Ci),
+        "containers that others build" => Some(SensitiveKind::Container),
+        "the test runner's or build's hooks" | "code that runs before the tests" => Some(SensitiveKind::RunnerConfig),
+        // Settings may start programs; texts only instruct.
+        "editor or agent settings" if path.to_ascii_lowercase().ends_with(".md") => {
+            Some(SensitiveKind::AgentInstructions)
+        }
+        _ => None,
+    }
 }
 
 /// A change with the bytes of both versions, if they exist.
@@ -87,15 +130,23 @@ const SENSITIVE: [(&str, &str); 8] = [
 ];
 
 /// Modules of Python and its test runners that a file of the same name would shadow.
-const PYTHON_MODULES: &str = " __future__ _pytest abc argparse ast asyncio atexit base64 bdb builtins calendar cmd code codecs \
-    collections compileall configparser contextlib contextvars copy coverage csv ctypes dataclasses datetime decimal difflib \
-    dis doctest email encodings enum errno exceptiongroup faulthandler fnmatch fractions functools gc genericpath getopt \
-    getpass gettext glob gzip hashlib heapq hmac html http hypothesis importlib inspect iniconfig io itertools json keyword \
-    linecache locale logging marshal math mock multiprocessing nose nose2 nox numbers opcode operator os packaging pathlib \
-    pdb pickle pkgutil platform pluggy posixpath pprint py py_compile pytest queue random re reprlib runpy select selectors \
-    shlex shutil signal site socket ssl stat string struct subprocess sys sysconfig tempfile textwrap threading time timeit \
-    tokenize tomllib tox trace traceback tracemalloc types typing unittest urllib uuid warnings weakref xml zipfile zipimport \
-    zlib ";
+const PYTHON_MODULES: &str = " __future__ _collections_abc _compat_pickle _compression _distutils_hack _markupbase \
+    _py_abc _pydatetime _pydecimal _pyio _pytest _sitebuiltins _strptime _threading_local _weakrefset abc antigravity argparse array ast asyncio atexit attr attrs base64 bdb binascii bisect \
+    builtins bz2 cProfile calendar cgi cmath cmd code codecs codeop collections colorsys compileall compression \
+    concurrent configparser contextlib contextvars copy copyreg coverage csv ctypes curses dataclasses datetime \
+    dbm decimal difflib dis doctest email encodings ensurepip enum errno exceptiongroup faulthandler fcntl \
+    filecmp fileinput fnmatch fractions ftplib functools gc genericpath getopt getpass gettext glob graphlib \
+    grp gzip hashlib heapq hmac html http hypothesis imaplib imghdr imp importlib iniconfig inspect io \
+    ipaddress itertools json keyword linecache locale logging lzma mailbox marshal math mimetypes mmap mock \
+    modulefinder multiprocessing netrc nose nose2 nox ntpath nturl2path numbers opcode operator optparse os \
+    packaging pathlib pdb pickle pickletools pipes pkgutil platform plistlib pluggy poplib posix posixpath \
+    pprint profile pstats pty pwd py py_compile pyclbr pydoc pyexpat pygments pytest queue quopri random re \
+    readline reprlib resource rlcompleter runpy sched secrets select selectors shelve shlex shutil signal site \
+    smtplib socket socketserver sqlite3 sre_compile sre_constants sre_parse ssl stat statistics string \
+    stringprep struct subprocess symtable sys sysconfig syslog tarfile tempfile termios textwrap this threading \
+    time timeit tkinter token tokenize tomli tomllib tox trace traceback tracemalloc tty turtle types typing \
+    typing_extensions unicodedata unittest urllib uu uuid venv warnings wave weakref webbrowser wsgiref xml \
+    xmlrpc zipapp zipfile zipimport zlib zoneinfo ";
 
 /// The reason why this file is loaded in place of another; `in_base` returns whether base has a path.
 fn stands_in(path: &str, in_base: &dyn Fn(&str) -> bool) -> Option<&'static str> {
@@ -120,6 +171,20 @@ fn runs_before_tests(path: &str, after: Option<&[u8]>) -> bool {
     is_package && !after.unwrap_or_default().split(|byte| *byte == b'\n').all(says_nothing)
 }
 
+/// Whether a file only configures a test runner, by its name. Gates use base's version of it, and run without it if it is
+/// new.
+#[must_use]
+pub fn is_runner_config(path: &str) -> bool {
+    static NAMES: LazyLock<Globs> = LazyLock::new(|| {
+        let names = "**/conftest.py **/pytest.ini **/.pytest.ini **/tox.ini **/pytest.toml **/.pytest.toml **/.coveragerc \
+            **/unittest.cfg **/nose2.cfg **/jest.config.* **/jest.setup.* **/vitest.config.* **/vitest.workspace.* \
+            **/vitest.setup.* **/.mocharc* **/ava.config.* **/karma.conf.* **/.taprc **/.nycrc* **/.rspec \
+            **/phpunit.xml* **/.config/nextest.toml";
+        Globs::build(&names.split_whitespace().collect::<Vec<_>>(), Case::Ignored).expect("the globs are constants")
+    });
+    NAMES.matches(path)
+}
+
 /// Finds changed paths that need a human: the built-in list, the loop's own additions, manifests whose scripts changed,
 /// and files that are loaded in place of others. `in_base` returns whether base has a path.
 ///
@@ -135,8 +200,12 @@ pub fn find_sensitive<'a, S: AsRef<str>>(
         SENSITIVE.map(|(why, globs)| (why, build(globs).expect("the built-in globs are constants"))).into()
     });
     let more = ("named by the loop", Globs::build(more, Case::Ignored)?);
+    let files: Vec<ChangedFile<'_>> = files.collect();
+    let is_deleted =
+        |path: &str| files.iter().any(|file| file.change.path == path && file.change.kind == ChangeKind::Deleted);
+    let in_base = |path: &str| in_base(path) && !is_deleted(path);
     let mut found: Vec<SensitivePath> = Vec::new();
-    for file in files {
+    for file in &files {
         for path in file.change.paths() {
             // A link in place of a sensitive folder makes its files appear under other names.
             let below = format!("{path}/x");
@@ -144,8 +213,9 @@ pub fn find_sensitive<'a, S: AsRef<str>>(
             let listed = BUILT_IN.iter().chain([&more]).find(|(_, globs)| is_listed(globs)).map(|(why, _)| *why);
             let why = listed.or_else(|| manifest::changed_scripts(path, file.before, file.after));
             let why = why.or_else(|| file.before.is_none().then(|| stands_in(path, &in_base)).flatten());
-            let why = why.or_else(|| runs_before_tests(path, file.after).then_some("code that runs before the tests"));
-            found.extend(why.map(|why| SensitivePath { path: path.to_owned(), why: why.to_owned() }));
+            let why = why.or_else(|| runs_before_tests(path, file.after).then_some(RUNS_BEFORE_TESTS));
+            let kind = why.and_then(|why| kind_of(why, path));
+            found.extend(why.map(|why| SensitivePath { path: path.to_owned(), why: why.to_owned(), kind }));
         }
     }
     Ok(found)

@@ -37,6 +37,8 @@ pub struct CheckerBrief {
     pub floor: u8,
     /// The round's mark: random, created after all the text that it fences was written.
     pub mark: String,
+    /// The planner's brief of a goal round.
+    pub brief: Option<String>,
     /// The units of work.
     pub items: Vec<WorkItem>,
     /// The change, file by file, from raw trees.
@@ -82,6 +84,7 @@ impl CheckerBrief {
         let mut parts = part(BriefText::Checker, self.own.as_deref());
         parts.extend([self.answer.text().built_in().to_owned(), self.task(), self.rubric()]);
         parts.push(format!("# The candidate\n\n{}\n", role_line(Role::Checker, None)));
+        parts.extend(self.brief.as_ref().map(|brief| self.data("brief", brief, LOOP_MAX)));
         parts.extend(WorkItem::render_items(&self.items, &self.mark));
         parts.extend(self.change());
         parts.extend(self.staged());

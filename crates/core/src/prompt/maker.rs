@@ -17,6 +17,7 @@ const ITEM_MAX: usize = 16 << 10;
 /// The size limit of all items together; each keeps at least its key.
 const ITEMS_MAX: usize = 64 << 10;
 const ITEM_MIN: usize = 256;
+const PLAN_MAX: usize = 64 << 10;
 const FEEDBACK_MAX: usize = 8 << 10;
 const FEEDBACKS_MAX: usize = 16;
 
@@ -33,6 +34,8 @@ pub struct MakerBrief {
     pub outputs: Vec<ActionKind>,
     /// Paths whose existing files may not change.
     pub protect: Vec<String>,
+    /// The number of files of tests that the maker does not get.
+    pub withheld: usize,
     /// The loop's `# Maker`.
     pub instructions: String,
     /// Know-how files of the trusted checkout.
@@ -45,6 +48,8 @@ pub struct MakerBrief {
     pub state: String,
     /// The loop's memories, one per line.
     pub memory: Vec<String>,
+    /// The frozen plan of a goal round.
+    pub plan: Option<BriefPlan>,
     /// The units of work.
     pub items: Vec<WorkItem>,
     /// The attempt, from 1.
@@ -53,8 +58,23 @@ pub struct MakerBrief {
     pub attempts: u32,
     /// Whether this is the first start of the attempt.
     pub start: AttemptStart,
+    /// The attempt whose files these are, if they are not those of the previous attempt.
+    pub kept: Option<u32>,
     /// The reasons why the previous attempt was rejected.
     pub feedback: Vec<BriefFeedback>,
+}
+
+/// The frozen plan, and the phase of it that this maker works on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BriefPlan {
+    /// The planner's brief.
+    pub brief: String,
+    /// The plan.
+    pub plan: String,
+    /// The hash under which it is frozen.
+    pub hash: String,
+    /// The number of the phase, the number of phases, and the phase's title; `None` for the whole plan.
+    pub phase: Option<(usize, usize, String)>,
 }
 
 /// The start of an attempt that a brief is for.
@@ -69,6 +89,10 @@ pub enum AttemptStart {
 
 const AGAIN: &str = "An earlier start of this attempt was interrupted, for reasons outside the work. Its files are in the \
 current folder; its staged files are gone. Look at the existing files first, and continue from them.\n";
+
+const WITHHELD: &str = "\n# Withheld tests\n\nSome tests of the repository are not in this folder, and its git history is \
+left out. They run with the others after you stop. Solve the task itself instead of fitting the tests that you see. A file \
+that you write in the place of a withheld test has no effect.\n";
 
 /// A unit of outside work.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,6 +138,22 @@ pub enum BriefFeedback {
         /// The shortcomings, by dimension.
         reasons: Vec<String>,
     },
+    /// The proof.
+    Proof {
+        /// Its result, in the engine's words.
+        why: String,
+        /// The end of its output.
+        output: String,
+    },
+    /// A finding that the engine reproduced.
+    Finding {
+        /// Severity, place and title.
+        title: String,
+        /// The trigger.
+        trigger: String,
+        /// The script that passes once it is fixed.
+        script: String,
+    },
     /// A rule of the engine: protected paths, the test inventory, an empty change.
     Rule {
         /// The violated rule, in the engine's words.
@@ -137,12 +177,14 @@ impl MakerBrief {
         let intent = plain(&self.intent, INTENT_MAX);
         let words = plain(&self.instructions, LOOP_MAX);
         let (level, outputs) = (level(self.level), self.staging());
-        format!("# Intent\n\n{intent}\n\n# Level\n\n{level}\n\n{outputs}{}\n# Task\n\n{words}\n", self.protected())
+        let (protected, withheld) = (self.protected(), if self.withheld > 0 { WITHHELD } else { "" });
+        format!("# Intent\n\n{intent}\n\n# Level\n\n{level}\n\n{outputs}{protected}{withheld}\n# Task\n\n{words}\n")
     }
 
     fn staging(&self) -> String {
         let lines: String = self.outputs.iter().map(|kind| format!("- {}\n", grammar(*kind))).collect();
-        format!("# Outputs\n\n{STAGING}\n\n{lines}")
+        let own = if self.outputs.iter().any(|kind| has_number(*kind)) { OWN_NUMBERS } else { "" };
+        format!("# Outputs\n\n{STAGING}\n\n{lines}{own}")
     }
 
     fn protected(&self) -> String {
@@ -165,6 +207,7 @@ impl MakerBrief {
         if !self.memory.is_empty() {
             parts.push(self.data("memory", &self.memory.join("\n"), MEMORY_MAX));
         }
+        parts.extend(self.plan.as_ref().map(|plan| self.plan(plan)));
         parts.extend(WorkItem::render_items(&self.items, &self.mark));
         let whose = role_line(Role::Maker, Some(self.attempt));
         parts.push(format!("{whose}\n\nAttempt {} of {}.\n", self.attempt, self.attempts));
@@ -174,14 +217,40 @@ impl MakerBrief {
         parts
     }
 
+    fn plan(&self, plan: &BriefPlan) -> String {
+        let task = match &plan.phase {
+            Some((number, count, title)) => format!(
+                "Work on phase {number} of {count} only: {}. Earlier phases are done, and their files are here; later \
+                 phases are not yours. Stage outputs in the last phase.",
+                plain(title, 200)
+            ),
+            None => "Work on the whole plan.".to_owned(),
+        };
+        let (brief, text) = (self.data("brief", &plan.brief, PLAN_MAX), self.data("plan", &plan.plan, PLAN_MAX));
+        format!(
+            "A planner wrote this brief and this plan, and the engine froze them ({}). Follow the plan as far as it keeps \
+             to the intent and to the rules above.\n\n{brief}\n{text}\n{task}\n",
+            plain(&plan.hash, 100)
+        )
+    }
+
     fn refusals(&self) -> Vec<String> {
         if self.feedback.is_empty() {
             return Vec::new();
         }
-        let intro = "# Why the previous attempt was rejected\n\nYour files are as you left them. Fix exactly \
-            these points, the first point first, and keep to the intent.\n";
+        let files = match self.kept {
+            None => "Your files are as you left them.".to_owned(),
+            Some(best) => format!(
+                "The previous attempt was not better than attempt {best}, so it was discarded: the files here are those of \
+                 attempt {best}."
+            ),
+        };
+        let intro = format!(
+            "# Why the previous attempt was rejected\n\n{files} Fix exactly these points, the first point first, and keep \
+             to the intent.\n"
+        );
         let points = self.feedback.iter().take(FEEDBACKS_MAX).map(|point| self.refusal(point));
-        std::iter::once(intro.to_owned()).chain(points).collect()
+        std::iter::once(intro).chain(points).collect()
     }
 
     fn refusal(&self, point: &BriefFeedback) -> String {
@@ -194,6 +263,17 @@ impl MakerBrief {
                 format!(
                     "The checker rejected the change:\n\n{}",
                     self.data("checker", &reasons.join("\n"), FEEDBACK_MAX)
+                )
+            }
+            BriefFeedback::Proof { why, output } => {
+                let output = self.data("proof output", output, FEEDBACK_MAX);
+                format!("The running application is broken: {}\n\n{output}", plain(why, 1000))
+            }
+            BriefFeedback::Finding { title, trigger, script } => {
+                let text = format!("{title}\ntrigger: {trigger}\n\n{script}");
+                let data = self.data("finding", &text, FEEDBACK_MAX);
+                format!(
+                    "An attacker found a defect. It is fixed once its script exits with 0; the engine runs it again.\n\n{data}"
                 )
             }
             BriefFeedback::Rule { why } => format!("The change violates a rule: {}\n", plain(why, FEEDBACK_MAX)),
@@ -211,6 +291,16 @@ them). One file with an unknown name causes the whole batch to be refused. If yo
 CANNOT.md there. Write notes for later rounds of this loop into memory.jsonl there: one JSON object per line with `kind` (fact, \
 decision, failure or note), `key` (a short name; a note with the same key replaces the old one) and `text` (at most 1000 \
 bytes). The notes are kept if this round is accepted, and later rounds receive them as data.";
+
+const OWN_NUMBERS: &str = "
+If this round works on issues or pull requests, stage outputs only for their numbers. Another number is refused, with all
+other outputs, unless the loop allows it.
+";
+
+/// Whether the file name of an output has the number of an issue or a pull request.
+fn has_number(kind: ActionKind) -> bool {
+    grammar(kind).contains("<number>")
+}
 
 fn skill(skill: &NamedText) -> String {
     format!("# Skill: {}\n\n{}\n", plain(&skill.name, 200), plain(&skill.text, SKILL_MAX))

@@ -4,15 +4,20 @@
 //! cached. Text of others is fenced with the round's mark, limited in size per source, and shown without invisible
 //! characters. A brief only asks: the engine enforces levels, gates and the outbox.
 
+mod attacker;
 mod checker;
 mod clean;
 mod maker;
+mod planner;
 mod read;
+mod steers;
 mod texts;
 
+pub use attacker::AttackerBrief;
 pub use checker::{CheckerBrief, FileDiff, GateEvidence};
 pub use clean::{clip, visible};
-pub use maker::{AttemptStart, BriefFeedback, MakerBrief, WorkItem};
+pub use maker::{AttemptStart, BriefFeedback, BriefPlan, MakerBrief, WorkItem};
+pub use planner::PlannerBrief;
 pub use read::{ROLE_LINE, VerdictBinding, read_binding, read_diff_line, read_item_line, read_role, role_line};
 pub use texts::{BriefText, OWN_MAX, VerdictChannel};
 
@@ -24,3 +29,4 @@ pub struct NamedText {
     /// Its content.
     pub text: String,
 }
+pub use steers::with_steers;

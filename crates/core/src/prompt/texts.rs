@@ -14,6 +14,10 @@ pub enum BriefText {
     Maker,
     /// The role of a checker.
     Checker,
+    /// The role of a planner.
+    Planner,
+    /// The role of an attacker.
+    Attacker,
     /// How a checker reviews, if the loop has no `# Checker` of its own.
     Look,
     /// The rules for text of others.
@@ -26,14 +30,24 @@ pub enum BriefText {
 
 impl BriefText {
     /// All texts, in the order of briefs.
-    pub const ALL: [Self; 6] =
-        [Self::Maker, Self::Checker, Self::Data, Self::AnswerByFile, Self::AnswerByMessage, Self::Look];
+    pub const ALL: [Self; 8] = [
+        Self::Planner,
+        Self::Maker,
+        Self::Attacker,
+        Self::Checker,
+        Self::Data,
+        Self::AnswerByFile,
+        Self::AnswerByMessage,
+        Self::Look,
+    ];
 
     /// Its name, its purpose in one line, and the built-in text.
     fn row(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Maker => ("maker", "the role of a maker", include_str!("maker.md")),
             Self::Checker => ("checker", "the role of a checker", include_str!("checker.md")),
+            Self::Planner => ("planner", "the role of a planner", include_str!("planner.md")),
+            Self::Attacker => ("attacker", "the role of an attacker", include_str!("attacker.md")),
             Self::Look => {
                 let purpose = "how a checker reviews, if the loop has no `# Checker` of its own";
                 ("look", purpose, include_str!("look.md"))
@@ -74,6 +88,8 @@ impl BriefText {
         match self {
             Self::Maker => Some(Role::Maker),
             Self::Checker => Some(Role::Checker),
+            Self::Planner => Some(Role::Planner),
+            Self::Attacker => Some(Role::Attacker),
             Self::Look | Self::Data | Self::AnswerByFile | Self::AnswerByMessage => None,
         }
     }

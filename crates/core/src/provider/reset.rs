@@ -9,7 +9,7 @@ use jiff::{Span, Timestamp};
 /// The number of bytes of a text that are searched.
 const TEXT_MAX: usize = 4 << 10;
 /// The longest window of any provider is a week.
-const AHEAD_MAX_MS: i64 = 8 * 24 * 3600 * 1000;
+pub(super) const AHEAD_MAX_MS: i64 = 8 * 24 * 3600 * 1000;
 
 /// A duration follows one of these.
 const BEFORE_SPAN: &str = "try again in|try again after|retry in|retry after|retry-after|retry_after|retrydelay|\
@@ -35,9 +35,9 @@ pub fn find_reset(text: &str, now_ms: i64) -> Option<i64> {
         found.sort_unstable_by_key(|(at, end)| (*at, std::cmp::Reverse(*end)));
         found.into_iter().map(|(_, end)| value(&text[end..])).collect::<Vec<_>>()
     };
-    let spans = after(BEFORE_SPAN).into_iter().filter_map(|rest| now_ms.checked_add(span(rest)?));
+    let spans = after(BEFORE_SPAN).into_iter().filter_map(|rest| now_ms.checked_add(find_span(rest)?));
     let moments = after(BEFORE_MOMENT).into_iter().filter_map(|rest| moment(rest, now_ms));
-    let bars = text.match_indices('|').filter_map(|(at, _)| epoch(text[at + 1..].trim_start()));
+    let bars = text.match_indices('|').filter_map(|(at, _)| find_epoch(text[at + 1..].trim_start()));
     spans.chain(moments).chain(bars).find(|at| is_plausible_reset(*at, now_ms))
 }
 
@@ -52,7 +52,7 @@ fn value(rest: &str) -> &str {
 
 /// Milliseconds of a duration such as `3m 20s`, `1.5 hours`, `2 minutes and 5 seconds`, `250ms`, or a bare number of
 /// seconds.
-fn span(mut rest: &str) -> Option<i64> {
+pub(super) fn find_span(mut rest: &str) -> Option<i64> {
     let mut sum: Option<f64> = None;
     while let Some((number, after)) = number(rest) {
         let letters = after.trim_start_matches(' ');
@@ -91,11 +91,11 @@ fn unit(word: &str) -> Option<f64> {
 }
 
 fn moment(rest: &str, now_ms: i64) -> Option<i64> {
-    epoch(rest).or_else(|| stamp(rest)).or_else(|| daytime(rest, now_ms))
+    find_epoch(rest).or_else(|| find_stamp(rest)).or_else(|| daytime(rest, now_ms))
 }
 
 /// Seconds or milliseconds since 1970.
-fn epoch(text: &str) -> Option<i64> {
+pub(super) fn find_epoch(text: &str) -> Option<i64> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let number: i64 = text[..digits].parse().ok()?;
     match digits {
@@ -106,7 +106,7 @@ fn epoch(text: &str) -> Option<i64> {
 }
 
 /// An RFC 3339 timestamp; without an offset it is UTC.
-fn stamp(text: &str) -> Option<i64> {
+pub(super) fn find_stamp(text: &str) -> Option<i64> {
     let end = text.find(|c: char| !(c.is_ascii_digit() || "-:.+tz".contains(c))).unwrap_or(text.len());
     let word = text[..end].trim_end_matches(['.', ':', '-']).to_ascii_uppercase();
     let zoned = word.parse::<Timestamp>().ok();

@@ -1,9 +1,9 @@
 //! The Markdown form of a report. Deterministic: the same round gives the same bytes.
 
 use super::RoundReport;
-use crate::budget::CountedBy;
 use crate::gate::GateResult;
 use crate::outcome::RoundOutcome;
+use crate::spec::OnOff;
 use std::fmt::Write as _;
 
 /// The last lines that are shown of a gate that did not pass.
@@ -22,10 +22,12 @@ pub(super) fn render(report: &RoundReport) -> String {
     reasons(&mut out, report);
     agent_words(&mut out, report);
     changes(&mut out, report);
+    goal(&mut out, report);
     gates(&mut out, &report.gates);
     verdict(&mut out, report);
     outbox(&mut out, report);
     spend(&mut out, report);
+    refused_calls(&mut out, report);
     boundary(&mut out, report);
     network(&mut out, report);
     debts(&mut out, report);
@@ -55,7 +57,6 @@ fn facts(out: &mut String, report: &RoundReport) {
     line(out, "| fact | value |");
     line(out, "|---|---|");
     let spend = &report.spend;
-    let known = if spend.known { "as reported" } else { "not reported: the reservation is charged" };
     let rows = [
         ("round", report.round.clone()),
         ("level", report.level.label().to_owned()),
@@ -66,7 +67,7 @@ fn facts(out: &mut String, report: &RoundReport) {
         ("candidate", report.candidate.clone().unwrap_or_else(|| "none".to_owned())),
         ("attempts", report.attempts.to_string()),
         ("tokens", spend.tokens.total().to_string()),
-        ("cost", format!("{} ({known})", spend.usd)),
+        ("cost", format!("{} ({})", spend.usd, spend.basis_text())),
     ];
     for (name, value) in rows {
         line(out, &format!("| {name} | {} |", plain(&value)));
@@ -79,6 +80,12 @@ fn worked_on(report: &RoundReport) -> String {
         [] => report.item.clone().unwrap_or_else(|| "none".to_owned()),
         all => all.join(", "),
     }
+}
+
+fn goal(out: &mut String, report: &RoundReport) {
+    let Some(goal) = &report.goal else { return };
+    heading(out, "Goal");
+    goal.lines(plain).iter().for_each(|text| line(out, text));
 }
 
 fn reasons(out: &mut String, report: &RoundReport) {
@@ -186,18 +193,24 @@ fn spend(out: &mut String, report: &RoundReport) {
         return;
     }
     heading(out, "Spend");
-    line(out, "| role | agent | model | starts | tokens | cost |");
-    line(out, "|---|---|---|---|---|---|");
+    line(out, "| role | agent | model | starts | tokens | cost | basis |");
+    line(out, "|---|---|---|---|---|---|---|");
     for part in &report.spend.by {
-        let known = match (part.known, part.counted_by) {
-            (true, CountedBy::Agent) => "",
-            (true, CountedBy::Proxy) => " (counted by the proxy)",
-            (false, _) => " (reserved: not reported)",
-        };
         let (agent, model) = (plain(&part.agent), plain(part.model.as_deref().unwrap_or("not said")));
-        let (role, starts, tokens) = (part.role.word(), part.starts, part.tokens.total());
-        line(out, &format!("| {role} | {agent} | {model} | {starts} | {tokens} | {}{known} |", part.usd));
+        let (role, starts, tokens, basis) = (part.role.word(), part.starts, part.tokens.total(), part.basis_text());
+        line(out, &format!("| {role} | {agent} | {model} | {starts} | {tokens} | {} | {basis} |", part.usd));
     }
+}
+
+fn refused_calls(out: &mut String, report: &RoundReport) {
+    if report.refused_calls.is_empty() {
+        return;
+    }
+    heading(out, "Refused tool calls");
+    for refused in &report.refused_calls {
+        line(out, &format!("- {}", plain(&refused.text())));
+    }
+    line(out, &format!("- `loopwright logs {}` shows them", report.round));
 }
 
 fn boundary(out: &mut String, report: &RoundReport) {
@@ -207,6 +220,11 @@ fn boundary(out: &mut String, report: &RoundReport) {
     line(out, &format!("- files: {}", boundary.filesystem));
     line(out, &format!("- network: {}", boundary.network));
     line(out, &format!("- processes: {}", boundary.processes));
+    let instructions = match report.instructions {
+        OnOff::On => "the maker saw them, as data",
+        OnOff::Off => "the maker did not see them",
+    };
+    line(out, &format!("- the repository's own instructions for agents: {instructions}"));
     for gap in &boundary.gaps {
         line(out, &format!("- gap: {gap}"));
     }
@@ -244,9 +262,9 @@ fn next_steps(out: &mut String, report: &RoundReport) {
             format!("`loopwright retry {round}`, or `loopwright take {round}` to get the work on a branch")
         }
         Some(RoundOutcome::OverBudget) => {
-            let name = plain(&report.loop_name);
-            let room = format!("`loopwright budget raise {name} --usd N` raises the budget");
-            format!("{room}; after that, `loopwright retry {round}` resumes the kept work")
+            let room = report.raise_command();
+            let room = room.map(|command| format!("`{}` raises the budget; after that, ", plain(command)));
+            format!("{}`loopwright retry {round}` resumes the kept work", room.unwrap_or_default())
         }
         Some(RoundOutcome::RateLimited) => {
             let from = report.retry_at.as_ref().map_or(String::new(), |at| format!("from {at} on, "));

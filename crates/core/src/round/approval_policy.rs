@@ -3,7 +3,7 @@
 //! Every answer passes through here, whether it came from the command line or the library. Nothing here reads a clock:
 //! the time of an answer is in its event.
 
-use super::event::PersonDecision;
+use super::event::{PersonDecision, QuestionHeld};
 use super::facts::RoundFacts;
 use super::provider_waits::format_moment;
 use crate::actor::Actor;
@@ -83,7 +83,7 @@ pub(super) fn may_approve(facts: &RoundFacts, said: &PersonDecision, candidate: 
         return Err(Refusal::Stale);
     }
     let Some(at_ms) = said.at_ms else { return Ok(()) };
-    is_approver(facts, said, "approve")?;
+    is_approver(facts, &said.actor, "approve")?;
     is_in_time(facts, at_ms)?;
     is_separate(facts, said)?;
     is_first(facts, said)
@@ -96,7 +96,7 @@ pub(super) fn may_send_again(facts: &RoundFacts, said: &PersonDecision, candidat
     }
     let Some(at_ms) = said.at_ms else { return Ok(()) };
     is_asked(said)?;
-    is_approver(facts, said, "approve")?;
+    is_approver(facts, &said.actor, "approve")?;
     is_in_time(facts, at_ms)?;
     is_separate(facts, said)
 }
@@ -110,7 +110,16 @@ pub(super) fn may_deny(facts: &RoundFacts, said: &PersonDecision, candidate: &st
     if !said.candidate.is_empty() && said.candidate != candidate {
         return Err(Refusal::Stale);
     }
-    is_approver(facts, said, "deny")
+    is_approver(facts, &said.actor, "deny")
+}
+
+/// Checks a hold. It is for people who may answer, and while there is time to answer: a late question counts as denied.
+pub(super) fn may_hold(facts: &RoundFacts, held: &QuestionHeld, candidate: &str) -> Result<(), Refusal> {
+    if !held.candidate.is_empty() && held.candidate != candidate {
+        return Err(Refusal::Stale);
+    }
+    is_approver(facts, &held.actor, "hold the question")?;
+    is_in_time(facts, held.at_ms)
 }
 
 /// Checks a statement that a delivery in doubt has arrived.
@@ -122,7 +131,7 @@ pub(super) fn may_confirm(facts: &RoundFacts, said: &PersonDecision, candidate: 
         return Ok(());
     }
     is_asked(said)?;
-    is_approver(facts, said, "approve")
+    is_approver(facts, &said.actor, "approve")
 }
 
 /// Checks a statement that a delivery in doubt has not arrived.
@@ -131,7 +140,7 @@ pub(super) fn may_dispute(facts: &RoundFacts, said: &PersonDecision) -> Result<(
         return Ok(());
     }
     is_asked(said)?;
-    is_approver(facts, said, "deny")
+    is_approver(facts, &said.actor, "deny")
 }
 
 /// A question elsewhere asks only whether a candidate may be sent. An answer to it says nothing about a delivery.
@@ -144,13 +153,13 @@ pub(super) fn is_open(facts: &RoundFacts, at_ms: i64) -> bool {
     facts.window.is_some_and(|window| at_ms < window.until_ms)
 }
 
-fn is_approver(facts: &RoundFacts, said: &PersonDecision, verb: &'static str) -> Result<(), Refusal> {
+fn is_approver(facts: &RoundFacts, actor: &Actor, verb: &'static str) -> Result<(), Refusal> {
     let spec = &facts.started.spec;
-    if spec.approvers.is_empty() || spec.approvers.iter().any(|name| name == said.actor.name()) {
+    if spec.approvers.is_empty() || spec.approvers.iter().any(|name| name == actor.name()) {
         return Ok(());
     }
     Err(Refusal::NotAnApprover {
-        actor: said.actor.name().to_owned(),
+        actor: actor.name().to_owned(),
         verb,
         loop_name: spec.name.clone(),
         approvers: spec.approvers.clone(),

@@ -2,14 +2,21 @@
 
 use super::approval_policy::{self, Approval};
 use super::check::VerifiedCandidate;
-use super::event::{DeliveryResult, Expired, PersonDecision, Stage};
+use super::event::{AnswerWindow, DeliveryResult, Expired, PersonDecision, QuestionHeld, Stage};
 use super::facts::{Attempt, RoundFacts};
+use super::provider_waits::format_moment;
 use super::{Action, Phase, Round, Step, StepError, UnexpectedEvent, send};
 use crate::human_gate::{GateDecision, ProposedAction, Risk};
 use crate::level::LoopLevel;
 use crate::outcome::RoundOutcome;
 use crate::spec::ActionKind;
 use std::collections::BTreeSet;
+
+/// The code of a candidate whose gate passed with a doubt that a person must resolve.
+pub const CANARY_UNCALIBRATED: &str = "canary-uncalibrated";
+
+/// The longest time by which a question can be held at once.
+pub const HOLD_MAX_MS: i64 = 30 * 86_400_000;
 
 /// The code of a candidate that its receiver blocks.
 const BLOCKED: &str = "delivery-blocked";
@@ -38,6 +45,14 @@ pub(super) fn on_verified(round: Round, verified: VerifiedCandidate) -> Step {
         }
         return round.end(RoundOutcome::Reported, Stage::Approve, "report-only", "only the report leaves");
     }
+    if facts.started.dry_run && facts.started.workflow.is_some() {
+        return round.end(
+            RoundOutcome::Reported,
+            Stage::Approve,
+            "held",
+            "the workflow sends it with its other results",
+        );
+    }
     if facts.started.dry_run {
         return round.end(RoundOutcome::Reported, Stage::Approve, "dry-run", "a dry run sends nothing");
     }
@@ -58,6 +73,9 @@ fn needs_a_human(facts: &RoundFacts, verified: &VerifiedCandidate) -> Option<(&'
     if !attempt.inputs_edited.is_empty() {
         let text = format!("gate inputs were edited (base's were run): {}", attempt.inputs_edited.join(", "));
         return Some(("gate-inputs", text));
+    }
+    if let Some((gate, doubt)) = attempt.gates.iter().find_map(|gate| Some((gate, gate.doubt.as_ref()?))) {
+        return Some((CANARY_UNCALIBRATED, format!("gate `{}`: {}", gate.name, doubt.text)));
     }
     if let Some(why) = verified.asks_for_human() {
         return Some(("checker-escalates", why.to_owned()));
@@ -84,7 +102,7 @@ pub(super) fn on_decision(round: Round, decision: GateDecision) -> Result<Step, 
 pub(super) fn on_approved(mut round: Round, said: PersonDecision) -> Result<Step, StepError> {
     if let Phase::Doubting(approved) = round.phase.clone() {
         approval_policy::may_confirm(&round.facts, &said, approved.candidate())?;
-        let found = DeliveryResult::Sent { place: format!("confirmed by {}", said.actor) };
+        let found = DeliveryResult::Sent { place: format!("confirmed by {}", said.actor), note: None };
         return Ok(send::on_delivery_inspected(round, approved, &said, &found)?);
     }
     let Phase::Waiting(verified) = round.phase.clone() else {
@@ -151,6 +169,21 @@ pub(super) fn end_waiting(
     }
     round.facts.add_reason(Stage::Approve, code, text.clone());
     send::give_up(round, ApprovedCandidate { verified }, &text)
+}
+
+/// A question that is held expires not before the hold ends. It never expires earlier than without the hold.
+pub(super) fn on_held(mut round: Round, held: &QuestionHeld) -> Result<Step, StepError> {
+    let Phase::Waiting(verified) = round.phase.clone() else {
+        return Err(round.misfit("question-held", "it does not wait for a person").into());
+    };
+    approval_policy::may_hold(&round.facts, held, verified.candidate())?;
+    let until_ms = held.until_ms.min(held.at_ms.saturating_add(HOLD_MAX_MS));
+    let window = round.facts.window.unwrap_or(AnswerWindow { from_ms: held.at_ms, until_ms });
+    round.facts.window = Some(AnswerWindow { until_ms: window.until_ms.max(until_ms), ..window });
+    let why = held.why.as_deref().map_or(String::new(), |why| format!(": {why}"));
+    let text = format!("held by {} until {}{why}", held.actor.name(), format_moment(until_ms));
+    round.facts.add_reason(Stage::Approve, "question-held", text);
+    Ok(round.to(Phase::Waiting(verified), vec![Action::Record]))
 }
 
 /// An unanswered question counts as a denial; the work of a suspended round that was not resumed is discarded.

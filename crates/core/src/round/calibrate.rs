@@ -2,10 +2,11 @@
 //!
 //! A calibration round cannot ship: its phases carry no `PassedCandidate`, without which no later phase can be built.
 
-use super::event::{AgentEnd, CheckerResult, PlantedChange, RoleStarted, Stage};
+use super::event::{AgentEnd, CheckerResult, GatesFinished, PlantedChange, RoleStarted, Stage};
 use super::facts::Attempt;
 use super::phase::AgentRun;
 use super::{Action, Phase, Round, Step, UnexpectedEvent};
+use crate::gate::GateStatus;
 use crate::outcome::RoundOutcome;
 use crate::verdict::Judgement;
 
@@ -32,7 +33,29 @@ pub(super) fn on_planted(mut round: Round, planted: PlantedChange) -> Result<Ste
         changes: planted.changes,
         ..Attempt::default()
     });
-    Ok(round.to(Phase::Calibrating(AgentRun::Due), vec![Action::Check]))
+    let spec = &round.facts.started.spec;
+    if spec.gates.is_empty() && spec.heldout.is_empty() {
+        return Ok(to_check(round));
+    }
+    Ok(round.to(Phase::PlantGating, vec![Action::Gate]))
+}
+
+fn to_check(round: Round) -> Step {
+    round.to(Phase::Calibrating(AgentRun::Due), vec![Action::Check])
+}
+
+/// The gates' results are recorded and shown to the checker, as for every candidate. The checker is asked in any case,
+/// because the catch rate is its own.
+pub(super) fn on_gated(mut round: Round, gated: GatesFinished) -> Step {
+    let caught = gated.results.iter().filter(|gate| gate.status != GateStatus::Passed);
+    let caught: Vec<&str> = caught.map(|gate| gate.name.as_str()).collect();
+    let text = match caught.as_slice() {
+        [] => "every gate passed the planted change".to_owned(),
+        names => format!("the planted change did not pass: {}", names.join(", ")),
+    };
+    round.facts.add_reason(Stage::Gate, "planted-gates", text);
+    round.facts.attempt_mut().gates = gated.results;
+    to_check(round)
 }
 
 pub(super) fn on_checker_started(mut round: Round, started: RoleStarted) -> Step {

@@ -1,19 +1,20 @@
 //! Check: an independent verdict on the sealed candidate. The only place that makes the [`VerifiedCandidate`] token.
 
 use super::approve;
+use super::attack::PassedCandidate;
 use super::attempts;
 use super::calibrate;
 use super::event::{AgentEnd, CheckerResult, RoleStarted, ShownChange, Stage};
-use super::gate::PassedCandidate;
 use super::phase::AgentRun;
 use super::provider_waits::{self, ResumePoint};
 use super::{Action, Phase, Round, Step, UnexpectedEvent};
 use crate::level::LoopLevel;
 use crate::outcome::RoundOutcome;
-use crate::spec::Role;
+use crate::spec::{CheckMode, Role};
 use crate::verdict::Judgement;
 
-/// Proof that the gates passed and that a checker, or at L1 the loop's `check: none`, let the candidate proceed.
+/// Proof that gates, proof and attack passed and that a checker, or at L1 the loop's `check: none`, let the candidate
+/// proceed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VerifiedCandidate {
     passed: PassedCandidate,
@@ -31,6 +32,14 @@ impl VerifiedCandidate {
     #[must_use]
     pub fn asks_for_human(&self) -> Option<&str> {
         self.asks_for_human.as_deref()
+    }
+}
+
+/// The candidate passed everything that needs no opinion: a checker judges it, unless the loop switched the checker off.
+pub(super) fn on_passed(round: Round, passed: PassedCandidate) -> Step {
+    match round.facts.started.spec.check {
+        CheckMode::Required => round.to(Phase::Checking(passed, AgentRun::Due), vec![Action::Check]),
+        CheckMode::None => skip_check(round, passed),
     }
 }
 
@@ -112,7 +121,10 @@ fn judged(round: Round, passed: PassedCandidate, judgement: Judgement, shown: Sh
             let why = "the checker could not see all of the change: it was too long, or not text".to_owned();
             approve::on_verified(round, VerifiedCandidate { passed, asks_for_human: Some(why) })
         }
-        Judgement::Pass { .. } => approve::on_verified(round, VerifiedCandidate { passed, asks_for_human: None }),
+        Judgement::Pass { .. } => {
+            let asks_for_human = passed.asks_for_human().map(str::to_owned);
+            approve::on_verified(round, VerifiedCandidate { passed, asks_for_human })
+        }
         Judgement::Escalate { reasons, .. } => {
             approve::on_verified(round, VerifiedCandidate { passed, asks_for_human: Some(reasons.join("; ")) })
         }
@@ -142,11 +154,12 @@ fn try_again(mut round: Round, passed: PassedCandidate, code: &str, text: String
 }
 
 /// The loop switched its checker off. Only L1 may do this, and only a report leaves there.
-pub(super) fn skip_check(mut round: Round, passed: PassedCandidate) -> Step {
+fn skip_check(mut round: Round, passed: PassedCandidate) -> Step {
     if round.facts.started.spec.level != LoopLevel::L1Report {
         let text = "only a loop at L1 may run without a checker";
         return round.end(RoundOutcome::Refused, Stage::Check, "unchecked", text);
     }
     round.facts.add_reason(Stage::Check, "unchecked", "check: none; no checker looked at this");
-    approve::on_verified(round, VerifiedCandidate { passed, asks_for_human: None })
+    let asks_for_human = passed.asks_for_human().map(str::to_owned);
+    approve::on_verified(round, VerifiedCandidate { passed, asks_for_human })
 }

@@ -1,5 +1,6 @@
 //! The events of a round. Every event is recorded before the engine acts on it; a round is the fold of its events.
 
+use super::goal_event::{AttackFinished, AttackerResult, PlannerResult, ProofFinished};
 use crate::actor::Actor;
 use crate::autonomy::{LevelCeiling, LoopDebts};
 use crate::budget::{BudgetAccount, BudgetLimit, CountedUsage, ModelSpend, Reservation, Spend};
@@ -13,6 +14,7 @@ use crate::provider::ProviderTrouble;
 use crate::spec::Role;
 use crate::verdict::Judgement;
 use crate::words::worded;
+use crate::workflow::WorkflowPlace;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
@@ -42,6 +44,10 @@ pub enum Event {
     Sealed(Box<CandidateSealed>),
     /// The gates ran on the sealed candidate.
     Gated(GatesFinished),
+    /// The engine exercised the application.
+    Proved(ProofFinished),
+    /// The reproductions of the attackers' findings ran.
+    Attacked(AttackFinished),
     /// The human gate of the level answered.
     Decided {
         /// Its answer for the round's kinds together.
@@ -71,6 +77,12 @@ pub enum Event {
     Resumed(RoundResumed),
     /// The engine sends an approved candidate again, which its receiver had blocked.
     Resent,
+    /// A person's words for the agents that start from now on.
+    Steered(PersonSteer),
+    /// A person pauses the round before its next agent.
+    Paused(RoundPaused),
+    /// A person gives a waiting question more time.
+    QuestionHeld(QuestionHeld),
 }
 
 impl Event {
@@ -88,6 +100,8 @@ impl Event {
             Self::Planted(_) => "planted",
             Self::Sealed(_) => "sealed",
             Self::Gated(_) => "gated",
+            Self::Proved(_) => "proved",
+            Self::Attacked(_) => "attacked",
             Self::Decided { .. } => "decided",
             Self::Approved(_) => "approved",
             Self::Denied(_) => "denied",
@@ -101,6 +115,9 @@ impl Event {
             Self::Waited => "waited",
             Self::Resumed(_) => "resumed",
             Self::Resent => "resent",
+            Self::Steered(_) => "steered",
+            Self::Paused(_) => "paused",
+            Self::QuestionHeld(_) => "question-held",
         }
     }
 
@@ -168,6 +185,10 @@ pub struct RoundStarted {
     /// The other items, if one round takes several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub more: Vec<ProbeItem>,
+    /// The number of effects of loops that led to the start itself, such as the commit of a push; items have their own
+    /// numbers.
+    #[serde(default, skip_serializing_if = "crate::spec::is_default")]
+    pub chain: u32,
     /// Whether outputs are only shown.
     pub dry_run: bool,
     /// The boundary around agents and gates.
@@ -180,12 +201,47 @@ pub struct RoundStarted {
     /// How long it may wait for providers in total, in milliseconds; if zero, it is suspended at once.
     #[serde(default, skip_serializing_if = "crate::spec::is_default")]
     pub provider_wait_ms: u64,
+    /// Whether a blocked agent is waited for before the next one of its chain starts. Rounds of earlier versions started
+    /// the next one at once; their records are read by that order.
+    #[serde(default, skip_serializing_if = "crate::spec::is_default")]
+    pub waits_first: bool,
     /// The ended round that this one retries, for the same item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<String>,
     /// Whether the round only shows a planted change to the checker. Such a round sends nothing.
     #[serde(default, skip_serializing_if = "crate::spec::is_default")]
     pub calibration: bool,
+    /// The open proposal that the round moves onto a newer base. Such a round starts no maker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rebase: Option<RebaseOrigin>,
+    /// The workflow that the round is a part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workflow: Option<WorkflowPlace>,
+    /// The contract that the round works toward.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goal: Option<GoalOrigin>,
+}
+
+/// The contract of a goal's round, as it was when the round started.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct GoalOrigin {
+    /// Its file, from the root of the working copy.
+    pub file: String,
+    /// Each criterion, and the gate that decides it; without one, a person judges it.
+    pub criteria: Vec<(String, Option<String>)>,
+}
+
+/// An open proposal of an earlier round.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct RebaseOrigin {
+    /// The round that proposed it first.
+    pub round: String,
+    /// The proposal's branch.
+    pub branch: String,
+    /// The commit that the branch has now, which the engine pushed.
+    pub commit: String,
+    /// The pull request as it was approved.
+    pub items: Vec<StagedItem>,
 }
 
 /// The confinement of agents on this host.
@@ -219,7 +275,7 @@ worded! {
 }
 
 /// A unit of outside work.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ProbeItem {
     /// Stable, revision-bound key.
     pub key: String,
@@ -229,6 +285,14 @@ pub struct ProbeItem {
     /// Untrusted data for the maker.
     #[serde(default)]
     pub data: Option<String>,
+    /// How many effects of loops, each an answer to the one before it, led to this item within the last hour. 0 if a
+    /// person caused it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub chain: u32,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// The loop's memory and budgets at the start of the round.
@@ -290,8 +354,11 @@ pub struct BaselineFinished {
 pub struct RoleStarted {
     /// The role.
     pub role: Role,
-    /// The attempt, from 1.
+    /// The attempt, from 1; 0 for a planner.
     pub attempt: u32,
+    /// For an attacker: its role in the loop file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
     /// The agent's name.
     pub agent: String,
     /// Its program's version, if it is known before the start.
@@ -307,6 +374,9 @@ pub struct RoleStarted {
     /// The day that its cost counts against, `YYYY-MM-DD`; in old records the day of the round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub day: Option<String>,
+    /// The day of its loop, in the loop's zone, if it is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loop_day: Option<String>,
     /// For a checker: the nonce that its verdict must carry.
     #[serde(default)]
     pub nonce: Option<String>,
@@ -384,6 +454,9 @@ pub struct RoleEnded {
     /// The source of these counts.
     #[serde(default, skip_serializing_if = "crate::spec::is_default")]
     pub counted: CountedUsage,
+    /// Its tool calls that were refused, as its output shows them. For people only; nothing depends on it.
+    #[serde(default, skip_serializing_if = "crate::spec::is_default")]
+    pub refused_calls: u32,
     /// Content hash of the transcript.
     pub transcript: Option<String>,
     /// The results of its role.
@@ -396,7 +469,9 @@ impl RoleEnded {
     #[must_use]
     pub fn role(&self) -> Role {
         match self.result {
+            RoleResult::Planner(_) => Role::Planner,
             RoleResult::Maker(_) => Role::Maker,
+            RoleResult::Attacker(_) => Role::Attacker,
             RoleResult::Checker(_) => Role::Checker,
         }
     }
@@ -406,8 +481,12 @@ impl RoleEnded {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "kebab-case")]
 pub enum RoleResult {
+    /// The planner's files.
+    Planner(PlannerResult),
     /// The maker's staged items and text.
     Maker(MakerResult),
+    /// An attacker's findings.
+    Attacker(AttackerResult),
     /// The checker's verdict.
     Checker(CheckerResult),
 }
@@ -517,6 +596,12 @@ pub struct SealFindings {
     pub outside: Vec<String>,
     /// Paths that need a human.
     pub sensitive: Vec<String>,
+    /// Code that needs a human unless falsified tests proved that the gates can fail.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steering: Vec<String>,
+    /// Settings of test runners that need a human unless falsified tests failed with them as well.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runner_files: Vec<String>,
     /// Facts worth pointing out.
     pub notes: Vec<String>,
     /// The earlier proposal of the same change, if there is one.
@@ -572,6 +657,9 @@ pub struct PersonDecision {
     /// For a delivery in doubt, the position of the item that the answer is about; `None` for all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<u32>,
+    /// For a denial: the round with the same candidate that was answered instead. The work itself was not turned down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub same_as: Option<String>,
 }
 
 /// The time for an answer has run out.
@@ -591,6 +679,21 @@ pub struct AnswerWindow {
     pub until_ms: i64,
 }
 
+/// A person gives a waiting question more time: it expires not before a moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuestionHeld {
+    /// The person.
+    pub actor: Actor,
+    /// The candidate that the person saw; empty if the answer binds none.
+    pub candidate: String,
+    /// The moment, in milliseconds since 1970.
+    pub until_ms: i64,
+    /// The reason, if they gave one.
+    pub why: Option<String>,
+    /// When, in milliseconds since 1970.
+    pub at_ms: i64,
+}
+
 /// The end of one delivery.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliveryEnded {
@@ -608,6 +711,9 @@ pub enum DeliveryResult {
     Sent {
         /// Where.
         place: String,
+        /// The part of it that the receiver did not accept.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        note: Option<String>,
     },
     /// The result cannot be known; a human checks the receiver.
     InDoubt {
@@ -680,6 +786,24 @@ pub struct RoundStopped {
     pub text: String,
 }
 
+/// A person's words for the agents of a running round.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PersonSteer {
+    /// The person.
+    pub actor: String,
+    /// The words.
+    pub text: String,
+}
+
+/// A person's pause of a running round.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoundPaused {
+    /// The person.
+    pub actor: String,
+    /// The reason.
+    pub why: String,
+}
+
 /// The resumption of a suspended round.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoundResumed {
@@ -714,12 +838,18 @@ worded! {
         Probe = "probe",
         /// Makes the workspace.
         Isolate = "isolate",
+        /// The planner writes the plan.
+        Plan = "plan",
         /// The maker works.
         Make = "make",
         /// The candidate is frozen.
         Seal = "seal",
         /// The gates run.
         Gate = "gate",
+        /// The engine exercises the application.
+        Prove = "prove",
+        /// Attackers look for holes.
+        Attack = "attack",
         /// The checker judges.
         Check = "check",
         /// The human gate.

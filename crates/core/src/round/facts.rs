@@ -1,26 +1,29 @@
 //! The facts that a round has gathered so far: the material of its report and of its next decision.
 
 use super::approval_policy::Approval;
+use super::attack::{AttackerRun, JudgedFinding, RegressionCheck};
 use super::attempts::AttemptFeedback;
 use super::event::{
-    AgentEnd, AnswerWindow, Boundary, ChangeFact, DeliveryResult, ProbeItem, RoleEnded, RoleStarted, RoundStarted,
-    SealFindings, Stage,
+    AgentEnd, AnswerWindow, Boundary, ChangeFact, DeliveryResult, PersonSteer, ProbeItem, RoleEnded, RoleStarted,
+    RoundStarted, SealFindings, Stage,
 };
+use super::goal_event::ProofFinished;
 use super::provider_waits::ProviderWaits;
 use crate::autonomy::{IntentFingerprint, LoopDebts};
 use crate::budget::{
     self, AgentUsage, BudgetLimit, CountedUsage, ModelSpend, Reservation, Spend, StartBill, spend_from_usage,
 };
 use crate::gate::GateResult;
+use crate::goal_plan::{PlanPhase, RoundPlan};
 use crate::level::LoopLevel;
 use crate::memory::{MemoryEntry, MemoryNote};
 use crate::network::NetworkTraffic;
 use crate::outbox::StagedItem;
-use crate::spec::Ceilings;
+use crate::spec::{Ceilings, Role};
 use crate::units::Usd;
 use crate::verdict::Judgement;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The most bytes of the line that names several items.
 const ITEMS_LINE: usize = 160;
@@ -34,6 +37,19 @@ pub struct RoundReason {
     pub code: String,
     /// As text.
     pub text: String,
+}
+
+/// The seal at the end of a phase.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PhaseSeal {
+    /// The phase's title.
+    pub title: String,
+    /// The sealed tree.
+    pub tree: String,
+    /// The engine's commit of it.
+    pub commit: String,
+    /// The files that differ from base.
+    pub files: usize,
 }
 
 /// One make → verify pass.
@@ -57,10 +73,20 @@ pub struct Attempt {
     pub findings: SealFindings,
     /// Secrets found in the maker's staged items.
     pub staged_secrets: Vec<String>,
+    /// The seals at the ends of the phases before the last one.
+    pub phases: Vec<PhaseSeal>,
+    /// Whether its gates ran.
+    pub was_gated: bool,
     /// Gate results.
     pub gates: Vec<GateResult>,
     /// Gate inputs the maker edited.
     pub inputs_edited: Vec<String>,
+    /// The proof.
+    pub proof: Option<ProofFinished>,
+    /// The attackers.
+    pub attackers: Vec<AttackerRun>,
+    /// Their findings, merged, ordered and judged.
+    pub judged: Vec<JudgedFinding>,
     /// The verdict.
     pub judgement: Option<Judgement>,
     /// The failure in a form that compares across attempts.
@@ -104,6 +130,14 @@ pub struct RoundFacts {
     pub branch: Option<String>,
     /// Gates on base.
     pub baseline: Vec<GateResult>,
+    /// The frozen plan of a goal round.
+    pub plan: Option<RoundPlan>,
+    /// How often a planner was started.
+    pub planner_starts: u32,
+    /// How many of these starts count: a start that a provider blocked does not.
+    pub planner_tries: u32,
+    /// The reproduced findings, whose reproductions are gates of the later attempts.
+    pub regressions: Vec<RegressionCheck>,
     /// Every attempt so far.
     pub attempts: Vec<Attempt>,
     /// The reasons for its decisions, in order.
@@ -112,6 +146,8 @@ pub struct RoundFacts {
     pub spend: Spend,
     /// The same, as one bill for each start of an agent.
     pub bills: Vec<StartBill>,
+    /// Refused tool calls by role and agent, as the agents' output shows them.
+    pub refused_calls: BTreeMap<(Role, String), u32>,
     /// The level in the loop file, if the round runs at a lower one.
     pub lowered_from: Option<LoopLevel>,
     /// Whether it runs at a lower level to save budget.
@@ -132,6 +168,8 @@ pub struct RoundFacts {
     pub wall_before_ms: u64,
     /// The outcome of each suspension.
     pub suspensions: Vec<crate::outcome::RoundOutcome>,
+    /// The words of people for its agents, in order.
+    pub steers: Vec<PersonSteer>,
     /// Deliveries so far, by position.
     pub deliveries: Vec<(u32, DeliveryResult)>,
     /// Whether a receiver blocked the approved candidate; it then waits until the engine or a person sends it again.
@@ -153,6 +191,12 @@ pub struct RoundFacts {
 }
 
 impl RoundFacts {
+    /// Whether a gate's result is that of a held-out check.
+    #[must_use]
+    pub fn is_heldout(&self, name: &str) -> bool {
+        self.started.spec.heldout.iter().any(|check| check.name == name)
+    }
+
     /// The facts of a round that has just started.
     #[must_use]
     pub fn new(started: RoundStarted) -> Self {
@@ -191,6 +235,22 @@ impl RoundFacts {
     #[must_use]
     pub fn attempt_number(&self) -> u32 {
         u32::try_from(self.attempts.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The phase of the plan that a maker of this attempt works on: its number from 0, and the phase. Only the first
+    /// attempt has phases; a later one fixes the whole work.
+    #[must_use]
+    pub fn maker_phase(&self, attempt: u32) -> Option<(usize, &PlanPhase)> {
+        let phases = self.plan.as_ref().filter(|_| attempt == 1)?.phases.as_slice();
+        let at = self.attempts.first().map_or(0, |attempt| attempt.phases.len());
+        Some((at, phases.get(at)?)).filter(|_| phases.len() > 1)
+    }
+
+    /// Whether the work being sealed is a phase before the last one.
+    #[must_use]
+    pub fn is_between_phases(&self) -> bool {
+        let phases = self.plan.as_ref().map_or(0, |plan| plan.phases.len());
+        self.maker_phase(self.attempt_number()).is_some_and(|(at, _)| at + 1 < phases)
     }
 
     /// The boundary in force.
@@ -238,6 +298,10 @@ impl RoundFacts {
         let at = self.running.iter().position(|running| running.role == ended.role() && is_meant(running))?;
         let running = self.running.remove(at);
         self.write_bill(&running, ended.spend, ended.models.clone(), ended.counted);
+        if ended.refused_calls > 0 {
+            let count = self.refused_calls.entry((running.role, running.agent.clone())).or_default();
+            *count = count.saturating_add(ended.refused_calls);
+        }
         Some(running)
     }
 
@@ -248,6 +312,7 @@ impl RoundFacts {
             attempt: start.attempt,
             agent: start.agent.clone(),
             day: start.day.clone(),
+            loop_day: start.loop_day.clone(),
             cookie: start.cookie.clone(),
             reserved: start.reserved,
             spend,
@@ -271,10 +336,9 @@ impl RoundFacts {
         (!names.is_empty()).then(|| names.join(", "))
     }
 
-    /// The cost so far of the starts in the current attempt.
+    /// The cost so far of the starts in an attempt.
     #[must_use]
-    pub fn attempt_spend(&self) -> Spend {
-        let attempt = self.attempt_number();
+    pub fn attempt_spend(&self, attempt: u32) -> Spend {
         let bills = self.bills.iter().filter(|bill| bill.attempt == attempt);
         bills.fold(Spend::default(), |sum, bill| sum.plus(bill.spend))
     }

@@ -2,7 +2,7 @@
 //! people, for `loopwright why`, and for fixtures that must not change by accident.
 
 use super::provider_waits::format_moment;
-use super::{Action, Event, Phase, Round, Step, StepError, step};
+use super::{Action, AgentRun, Event, Phase, Round, Step, StepError, step};
 use std::fmt::Write as _;
 
 /// Renders a round's events, one line for each step; reasons follow on their own lines.
@@ -51,7 +51,11 @@ fn standing(round: &Round) -> String {
     match round.phase() {
         Phase::Ended(outcome) => format!("ended {outcome}"),
         Phase::Recording(outcome) => format!("recording {outcome}"),
+        Phase::Planning(run) => format!("plan {run:?}").to_lowercase(),
+        Phase::Making(AgentRun::NextPhase) => "make next phase".to_owned(),
         Phase::Making(run) => format!("make {run:?}").to_lowercase(),
+        Phase::Reproducing(_) => "reproduce".to_owned(),
+        Phase::PlantGating => "plant-gate".to_owned(),
         Phase::Calibrating(run) => format!("calibrate {run:?}").to_lowercase(),
         Phase::Checking(_, run) => format!("check {run:?}").to_lowercase(),
         Phase::Held(due, until_ms) => format!("held before {} until {}", due.stage().word(), format_moment(*until_ms)),
@@ -69,11 +73,15 @@ fn action(action: &Action) -> String {
         Action::Isolate => "isolate".to_owned(),
         Action::Baseline => "gates on base".to_owned(),
         Action::Plant => "plant a known-bad change".to_owned(),
+        Action::Plan => "plan".to_owned(),
         Action::Make(None) => "make".to_owned(),
         Action::Make(Some(feedback)) => format!("make with feedback on attempt {}", feedback.attempt),
         Action::Wait { until_ms } => format!("wait until {}", format_moment(*until_ms)),
         Action::Seal => "seal".to_owned(),
         Action::Gate => "gates".to_owned(),
+        Action::Prove => "prove".to_owned(),
+        Action::Attack => "attack".to_owned(),
+        Action::Reproduce => "run reproductions".to_owned(),
         Action::Check => "check".to_owned(),
         Action::AskHumanGate(kinds) => {
             let kinds: Vec<_> = kinds.iter().map(|action| action.kind.as_str()).collect();

@@ -1,9 +1,9 @@
 //! Isolate: a workspace at a pinned base, and the gates' results there before the maker starts.
 
-use super::event::{BaselineFinished, Stage, WorkspaceIsolated};
+use super::event::{AgentEnd, BaselineFinished, RebaseOrigin, Stage, WorkspaceIsolated};
+use super::facts::Attempt;
 use super::gate::gate_reason;
-use super::phase::AgentRun;
-use super::{Action, Phase, Round, Step, UnexpectedEvent, calibrate};
+use super::{Action, Phase, Round, Step, UnexpectedEvent, calibrate, plan};
 use crate::gate::GateStatus;
 use crate::level::LoopLevel;
 use crate::outcome::RoundOutcome;
@@ -21,17 +21,32 @@ pub(super) fn on_isolated(mut round: Round, isolated: WorkspaceIsolated) -> Resu
     if round.facts.started.spec.gates.iter().any(compares_with_base) {
         return Ok(round.to(Phase::Baselining, vec![Action::Baseline]));
     }
-    Ok(to_make(round))
+    Ok(to_work(round))
 }
 
 /// A round that only reports has no change for its gates to judge; their results on base are recorded before.
-fn to_make(mut round: Round) -> Step {
+fn to_work(mut round: Round) -> Step {
     if round.facts.lowered_from.is_some() && round.facts.started.spec.level == LoopLevel::L1Report {
         let spec = &mut round.facts.started.spec;
         spec.gates.clear();
         spec.heldout.clear();
     }
-    round.to(Phase::Making(AgentRun::Due), vec![Action::Make(None)])
+    if let Some(origin) = round.facts.started.rebase.clone() {
+        return to_rebase(round, origin);
+    }
+    plan::begin_work(round)
+}
+
+/// The change of an earlier round takes the place of a maker's work; it is sealed, gated and checked as any other.
+fn to_rebase(mut round: Round, origin: RebaseOrigin) -> Step {
+    let text = match &round.facts.started.workflow {
+        Some(place) => format!("the changes of all items of workflow {} become one candidate", place.id),
+        None => format!("base has moved: the proposal of round {} is moved onto it", origin.round),
+    };
+    round.facts.add_reason(Stage::Isolate, "rebase", text);
+    let (items, end) = (origin.items, Some(AgentEnd::Exited { code: 0 }));
+    round.facts.attempts.push(Attempt { items, end, ..Attempt::default() });
+    round.to(Phase::Sealing, vec![Action::Seal])
 }
 
 fn is_red_first(gate: &Gate) -> bool {
@@ -65,5 +80,5 @@ pub(super) fn on_baselined(mut round: Round, baselined: BaselineFinished) -> Res
         let text = "every gate that must be red before is green on base";
         return Ok(round.end(RoundOutcome::NothingToDo, Stage::Isolate, "already-green", text));
     }
-    Ok(to_make(round))
+    Ok(to_work(round))
 }

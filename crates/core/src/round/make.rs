@@ -13,7 +13,7 @@ pub(super) fn on_maker_started(mut round: Round, started: RoleStarted) -> Result
     let number = round.facts.attempt_number();
     let due = match round.phase {
         Phase::Making(AgentRun::Due) => number.saturating_add(1),
-        Phase::Making(AgentRun::Again) => number,
+        Phase::Making(AgentRun::Again | AgentRun::NextPhase) => number,
         _ => return Err(round.misfit("role-started", "no maker is due")),
     };
     if started.attempt != due {
@@ -51,7 +51,8 @@ pub(super) fn ended(
     }
     match end {
         AgentEnd::Limit { limit, text } => {
-            let text = format!("{}: {text}", limit.label());
+            let key = limit.file_key().map(|key| format!("; `budget.round.{key}` sets this limit for later rounds"));
+            let text = format!("{}: {text}{}", limit.label(), key.unwrap_or_default());
             return Ok(provider_waits::over_budget(round, ResumePoint::MakeAgain, limit.code(), text));
         }
         AgentEnd::Unusable { .. } | AgentEnd::Provider { .. } => {

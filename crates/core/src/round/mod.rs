@@ -6,42 +6,57 @@
 
 mod approval_policy;
 mod approve;
+mod attack;
 mod attempts;
 mod calibrate;
 mod check;
 mod event;
 mod facts;
 mod gate;
+mod goal_event;
 pub mod history;
 mod isolate;
 mod make;
+mod own_budget;
 mod phase;
+mod plan;
 mod probe;
+mod prove;
 mod provider_waits;
+mod rank;
 mod recall;
 mod record;
 mod recover;
 mod role;
 mod seal;
 mod send;
+mod steer;
 
 pub use approval_policy::{Approval, Refusal};
-pub use approve::ApprovedCandidate;
-pub use attempts::AttemptFeedback;
+pub use approve::{ApprovedCandidate, CANARY_UNCALIBRATED, HOLD_MAX_MS};
+pub use attack::{AttackerRun, JudgedFinding, PassedCandidate, RegressionCheck};
+pub use attempts::{AttemptFeedback, FindingFeedback};
 pub use calibrate::{PLANTED_CAUGHT, PLANTED_MISSED};
 pub use check::VerifiedCandidate;
 pub use event::{
     AgentEnd, AnswerWindow, BaselineFinished, Boundary, BoundaryLevel, CandidateSealed, CeilingReached, ChangeFact,
-    CheckerResult, DeliveryEnded, DeliveryResult, Event, Expired, GatesFinished, MakerResult, MemoryRecalled,
-    PersonDecision, PlantedChange, ProbeAnswer, ProbeItem, RoleEnded, RoleResult, RoleStarted, RoundRecorded,
-    RoundResumed, RoundStarted, RoundStopped, SealFindings, ShownChange, Stage, StageFailed, StagedBatch, StoppedBy,
-    WorkspaceIsolated,
+    CheckerResult, DeliveryEnded, DeliveryResult, Event, Expired, GatesFinished, GoalOrigin, MakerResult,
+    MemoryRecalled, PersonDecision, PersonSteer, PlantedChange, ProbeAnswer, ProbeItem, QuestionHeld, RebaseOrigin,
+    RoleEnded, RoleResult, RoleStarted, RoundPaused, RoundRecorded, RoundResumed, RoundStarted, RoundStopped,
+    SealFindings, ShownChange, Stage, StageFailed, StagedBatch, StoppedBy, WorkspaceIsolated,
 };
-pub use facts::{Attempt, RoundFacts, RoundReason};
-pub use gate::PassedCandidate;
+pub use facts::{Attempt, PhaseSeal, RoundFacts, RoundReason};
+pub use gate::GatedCandidate;
+pub use goal_event::{
+    AttackFinished, AttackerResult, PlannerResult, ProofArtefact, ProofFinished, ProofVerdict, ReproductionEnd,
+    ReproductionResult,
+};
 pub use phase::{AgentRun, Phase, RoundPhase};
+pub use probe::CHAIN_TOO_LONG;
+pub use prove::ProvenCandidate;
 pub(crate) use provider_waits::format_moment;
 pub use provider_waits::{AgentChainState, BlockedAgent, ProviderWaits, ResumePoint};
+pub use rank::AttemptRank;
 pub use seal::ALREADY_PROPOSED;
 
 use crate::human_gate::ProposedAction;
@@ -65,6 +80,8 @@ pub enum Action {
     Isolate,
     /// Run the comparing gates on base.
     Baseline,
+    /// Start a planner.
+    Plan,
     /// Start the maker.
     Make(Option<AttemptFeedback>),
     /// Wait until a moment in milliseconds since 1970, unless the round is stopped.
@@ -78,6 +95,12 @@ pub enum Action {
     Seal,
     /// Run the gates.
     Gate,
+    /// Exercise the application.
+    Prove,
+    /// Start the attackers that are due.
+    Attack,
+    /// Run the reproductions of the blocking findings.
+    Reproduce,
     /// Start a checker.
     Check,
     /// Ask the level's human gate about each kind that would be sent; one denial denies all.
@@ -182,12 +205,6 @@ impl Round {
         }
     }
 
-    /// Whether a ceiling of the round itself is exhausted: only a person can change that, not a new day.
-    #[must_use]
-    pub fn is_full(&self) -> bool {
-        self.facts.exhausted_limit().is_some() || self.facts.reached_limit().is_some()
-    }
-
     fn misfit(&self, event: &'static str, why: &'static str) -> UnexpectedEvent {
         UnexpectedEvent { event, phase: self.phase.word(), why }
     }
@@ -225,6 +242,8 @@ pub fn step(round: &Round, event: Event) -> Result<Step, StepError> {
         Event::Planted(planted) => calibrate::on_planted(round, *planted)?,
         Event::Sealed(sealed) => seal::on_sealed(round, *sealed)?,
         Event::Gated(gated) => gate::on_gated(round, gated)?,
+        Event::Proved(proof) => prove::on_proved(round, proof)?,
+        Event::Attacked(attacked) => attack::on_attacked(round, attacked)?,
         Event::Decided { decision } => approve::on_decision(round, decision)?,
         Event::Approved(said) => approve::on_approved(round, said)?,
         Event::Denied(said) => approve::on_denied(round, &said)?,
@@ -238,5 +257,8 @@ pub fn step(round: &Round, event: Event) -> Result<Step, StepError> {
         Event::Waited => provider_waits::on_wait_over(round)?,
         Event::Resumed(resumed) => provider_waits::on_resumed(round, resumed)?,
         Event::Resent => approve::on_resent(round)?,
+        Event::Steered(steer) => steer::on_steered(round, steer)?,
+        Event::Paused(paused) => steer::on_paused(round, &paused)?,
+        Event::QuestionHeld(held) => approve::on_held(round, &held)?,
     })
 }

@@ -1,10 +1,12 @@
-//! The phase of a round. A phase carries proof of the earlier ones: a round cannot be checking without the gates'
-//! token, nor sending without an approval.
+//! The phase of a round. A phase carries proof of the earlier ones: a round cannot be checking without the token of
+//! gates, proof and attack, nor sending without an approval.
 
 use super::approve::ApprovedCandidate;
+use super::attack::PassedCandidate;
 use super::check::VerifiedCandidate;
 use super::event::Stage;
-use super::gate::PassedCandidate;
+use super::gate::GatedCandidate;
+use super::prove::ProvenCandidate;
 use super::provider_waits::ResumePoint;
 use crate::outcome::RoundOutcome;
 
@@ -19,6 +21,8 @@ pub enum Phase {
     Isolating,
     /// Running gates on base.
     Baselining,
+    /// Waiting for a planner.
+    Planning(AgentRun),
     /// Waiting for a maker.
     Making(AgentRun),
     /// Waiting for a provider, until a moment in milliseconds since 1970.
@@ -27,12 +31,20 @@ pub enum Phase {
     Suspended(RoundOutcome, ResumePoint),
     /// Planting a known-bad change for a calibration.
     Planting,
+    /// Running gates on a planted change; carries no proof.
+    PlantGating,
     /// Waiting for a checker's answer to a planted change; carries no proof, so nothing can be sent from here.
     Calibrating(AgentRun),
     /// Freezing the candidate.
     Sealing,
     /// Running gates on the candidate.
     Gating,
+    /// Exercising the application.
+    Proving(GatedCandidate),
+    /// Waiting for attackers.
+    Attacking(ProvenCandidate),
+    /// Running the reproductions of findings.
+    Reproducing(ProvenCandidate),
     /// Waiting for a checker.
     Checking(PassedCandidate, AgentRun),
     /// Asking the human gate of the level.
@@ -58,6 +70,8 @@ pub enum AgentRun {
     Started,
     /// A provider blocked the last start of this attempt; another start continues from its files.
     Again,
+    /// The last phase is sealed; a start for the next phase of the same attempt is due.
+    NextPhase,
 }
 
 impl Phase {
@@ -68,10 +82,13 @@ impl Phase {
             Self::Recalling => Stage::Recall,
             Self::Probing => Stage::Probe,
             Self::Isolating | Self::Baselining => Stage::Isolate,
+            Self::Planning(_) => Stage::Plan,
             Self::Making(_) => Stage::Make,
             Self::Held(due, _) | Self::Suspended(_, due) => due.stage(),
             Self::Planting | Self::Sealing => Stage::Seal,
-            Self::Gating => Stage::Gate,
+            Self::PlantGating | Self::Gating => Stage::Gate,
+            Self::Proving(_) => Stage::Prove,
+            Self::Attacking(_) | Self::Reproducing(_) => Stage::Attack,
             Self::Calibrating(_) | Self::Checking(..) => Stage::Check,
             Self::Approving(_) | Self::Waiting(_) => Stage::Approve,
             Self::Sending(_) | Self::Doubting(_) => Stage::Send,

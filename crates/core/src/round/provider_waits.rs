@@ -1,16 +1,23 @@
 //! Provider waits: a provider or a ceiling blocks a role. The next agent of the chain continues, the round waits, or it
 //! is suspended with its work kept. None of these uses up an attempt.
 //!
-//! | trouble | another agent or model | time | else |
+//! | trouble | first | then | else |
 //! |---|---|---|---|
-//! | rate-limited, overloaded, server, network | continues | waited for, then suspended as rate-limited | |
-//! | auth, quota, context, bad-request, unclear, agent unavailable | continues | | failed |
-//! | declined | | | failed |
+//! | rate-limited, overloaded, server, network; the time is known | waits for the same agent, if the wait is short enough | the next agent | suspended as rate-limited |
+//! | the same; the time is not known | retries the same agent twice, with back-off | the next agent | waits further, then suspended as rate-limited |
+//! | auth, quota, bad-request, unclear, agent unavailable | | the next agent | failed |
+//! | declined | | the next agent | cannot |
+//! | context | | | failed, with the provider's numbers |
 //! | a ceiling | | | suspended as over-budget |
+//!
+//! A wait is short enough if all waits of the round together stay within `provider_wait`. An earlier agent of the chain that
+//! is available sooner than the blocked one is waited for instead. Rounds of versions that started the next agent at once
+//! are read by that order.
 
+use super::attack::PassedCandidate;
 use super::event::{AgentEnd, RoleStarted, RoundResumed, Stage, agent_label};
-use super::gate::PassedCandidate;
 use super::phase::AgentRun;
+use super::prove::ProvenCandidate;
 use super::{Action, Phase, Round, Step, UnexpectedEvent};
 use crate::budget::{BudgetLimit, BudgetScope};
 use crate::hash;
@@ -21,6 +28,8 @@ use std::collections::BTreeMap;
 
 /// The most waits of one round; a provider that only recovers for moments counts as unavailable.
 const WAITS_MAX: u32 = 20;
+/// The most retries of one agent after a delay that its provider did not name, if another agent could continue.
+const RETRIES_MAX: u32 = 2;
 /// The shortest wait.
 const WAIT_MIN_MS: i64 = 1_000;
 /// The most jitter if the provider named the time.
@@ -31,12 +40,18 @@ const SAID_MAX: usize = 500;
 /// The next step of a round that is resumed, with the proof that it may take it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ResumePoint {
+    /// A planner.
+    Plan,
     /// A maker for the next attempt.
     Make,
     /// A maker for the same attempt, on the files of the last one.
     MakeAgain,
+    /// A maker for the next phase of the same attempt.
+    MakeNext,
     /// The seal of the maker's files.
     Seal,
+    /// The attackers that have not answered.
+    Attack(ProvenCandidate),
     /// A checker.
     Check(PassedCandidate),
 }
@@ -46,15 +61,19 @@ impl ResumePoint {
     #[must_use]
     pub fn stage(&self) -> Stage {
         match self {
-            Self::Make | Self::MakeAgain => Stage::Make,
+            Self::Plan => Stage::Plan,
+            Self::Make | Self::MakeAgain | Self::MakeNext => Stage::Make,
             Self::Seal => Stage::Seal,
+            Self::Attack(_) => Stage::Attack,
             Self::Check(_) => Stage::Check,
         }
     }
 
-    fn role(&self) -> Role {
+    pub(super) fn role(&self) -> Role {
         match self {
-            Self::Make | Self::MakeAgain | Self::Seal => Role::Maker,
+            Self::Plan => Role::Planner,
+            Self::Make | Self::MakeAgain | Self::MakeNext | Self::Seal => Role::Maker,
+            Self::Attack(_) => Role::Attacker,
             Self::Check(_) => Role::Checker,
         }
     }
@@ -148,12 +167,22 @@ pub(super) fn on_agent_blocked(mut round: Round, due: ResumePoint, running: &Rol
     let now_ms = round.facts.provider_waits.last_report_ms.max(at_ms);
     round.facts.provider_waits.last_report_ms = now_ms;
     let kind = kind(end);
-    if kind == Some(TroubleKind::Declined) {
+    if kind == Some(TroubleKind::Context) {
         return fail(round, &due, code, text, kind);
     }
     let ready_ms = ready_ms(&mut round, &due, end);
-    let chain = round.facts.provider_waits.chain(due.role());
-    chain.note(running.place, ready_ms);
+    let waits = &mut round.facts.provider_waits;
+    waits.chain(due.role()).note(running.place, ready_ms);
+    let waits_first = round.facts.started.waits_first;
+    let same = ready_ms.map(|ready_ms| Reset { ready_ms, place: running.place, now_ms });
+    let retries = waits.chain(due.role()).waits;
+    if same.is_some_and(|same| waits_first && is_worth_a_retry(retries, end) && waits.allows(&same))
+        && let Some((ready_ms, place)) = waits.chain(due.role()).first_available()
+    {
+        // An earlier agent of the chain may be available sooner than the current one.
+        return wait_or_suspend(round, due, Reset { ready_ms, place, now_ms }, code, &text);
+    }
+    let chain = waits.chain(due.role());
     let places = running.place.saturating_add(1)..=running.place.saturating_add(running.left);
     let next = places.into_iter().find(|place| chain.may_try(*place, now_ms));
     if let Some(next) = next {
@@ -175,16 +204,41 @@ struct Reset {
     now_ms: i64,
 }
 
-/// No agent of the chain can work now, and one can later: waits if that is allowed and short enough, otherwise
+impl Reset {
+    /// The end of the wait.
+    fn until_ms(&self) -> i64 {
+        self.ready_ms.max(self.now_ms.saturating_add(WAIT_MIN_MS))
+    }
+
+    /// The length of the wait.
+    fn wait_ms(&self) -> u64 {
+        u64::try_from(self.until_ms().saturating_sub(self.now_ms)).unwrap_or(0)
+    }
+}
+
+impl ProviderWaits {
+    /// Whether the round may wait that long. If the time of the trouble is not on record, the length of a wait is
+    /// unknown.
+    fn allows(&self, reset: &Reset) -> bool {
+        let together_ms = self.waited_ms.saturating_add(reset.wait_ms());
+        reset.now_ms > 0 && self.waits < WAITS_MAX && together_ms <= self.wait_max_ms
+    }
+}
+
+/// Whether the blocked agent itself is tried again before the next one: as often as waits allow if its provider named
+/// the time, otherwise a few times.
+fn is_worth_a_retry(retries: u32, end: &AgentEnd) -> bool {
+    let AgentEnd::Provider { trouble, .. } = end else { return false };
+    trouble.retry_at_ms.is_some() || retries < RETRIES_MAX
+}
+
+/// No agent of the chain can work now, or the current one soon: waits if that is allowed and short enough, otherwise
 /// suspends.
 fn wait_or_suspend(mut round: Round, due: ResumePoint, reset: Reset, code: &str, text: &str) -> Step {
-    let until_ms = reset.ready_ms.max(reset.now_ms.saturating_add(WAIT_MIN_MS));
-    let wait_ms = u64::try_from(until_ms.saturating_sub(reset.now_ms)).unwrap_or(0);
+    let until_ms = reset.until_ms();
     let patience = &mut round.facts.provider_waits;
     patience.retry_at_ms = Some(until_ms);
-    let together_ms = patience.waited_ms.saturating_add(wait_ms);
-    // If the time of the trouble is not on record, the length of a wait is unknown.
-    let may_wait = reset.now_ms > 0 && patience.waits < WAITS_MAX && together_ms <= patience.wait_max_ms;
+    let (may_wait, together_ms) = (patience.allows(&reset), patience.waited_ms.saturating_add(reset.wait_ms()));
     let chain = patience.chain(due.role());
     chain.place = reset.place;
     if !may_wait {
@@ -219,18 +273,24 @@ pub(super) fn on_resumed(mut round: Round, resumed: RoundResumed) -> Result<Step
     facts.add_reason(due.stage(), "resumed", format!("resumed by {}", resumed.actor));
     if let Some(limit) = facts.exhausted_limit().filter(|_| due != ResumePoint::Seal).or_else(|| facts.reached_limit())
     {
-        let text = format!("the round's ceiling of {} still leaves no room; {}", limit.label(), remedy(&round));
+        let text = format!("the round's ceiling of {} still leaves no room; {}", limit.label(), remedy(&round, limit));
         return Ok(over_budget(round, due, "ceiling", text));
     }
     Ok(continue_from(round, due))
 }
 
-fn continue_from(round: Round, due: ResumePoint) -> Step {
+pub(super) fn continue_from(round: Round, due: ResumePoint) -> Step {
     let make = Action::Make(round.facts.feedback.clone());
     match due {
+        ResumePoint::Plan => round.to(Phase::Planning(AgentRun::Due), vec![Action::Plan]),
         ResumePoint::Make => round.to(Phase::Making(AgentRun::Due), vec![make]),
         ResumePoint::MakeAgain => round.to(Phase::Making(AgentRun::Again), vec![make]),
+        ResumePoint::MakeNext => round.to(Phase::Making(AgentRun::NextPhase), vec![make]),
         ResumePoint::Seal => round.to(Phase::Sealing, vec![Action::Seal]),
+        ResumePoint::Attack(proven) if round.facts.attackers_due().is_empty() => {
+            round.to(Phase::Reproducing(proven), vec![Action::Reproduce])
+        }
+        ResumePoint::Attack(proven) => round.to(Phase::Attacking(proven), vec![Action::Attack]),
         ResumePoint::Check(passed) => round.to(Phase::Checking(passed, AgentRun::Due), vec![Action::Check]),
     }
 }
@@ -240,15 +300,23 @@ pub(super) fn over_budget(round: Round, due: ResumePoint, code: &str, text: Stri
     suspend(round, RoundOutcome::OverBudget, due, code, text)
 }
 
+/// A person paused the round: the work is kept, and the round continues when a person resumes it.
+pub(super) fn pause(round: Round, due: ResumePoint, text: String) -> Step {
+    suspend(round, RoundOutcome::Escalated, due, "paused", text)
+}
+
 /// A ceiling of the round itself was exceeded.
 pub(super) fn ceiling_passed(round: Round, due: ResumePoint, limit: BudgetLimit) -> Step {
-    let text = format!("the round's ceiling of {} was reached; {}", limit.label(), remedy(&round));
+    let text = format!("the round's ceiling of {} was reached; {}", limit.label(), remedy(&round, limit));
     over_budget(round, due, "ceiling", text)
 }
 
-fn remedy(round: &Round) -> String {
+fn remedy(round: &Round, limit: BudgetLimit) -> String {
     let started = &round.facts.started;
-    BudgetScope::Round.remedy(&started.spec.name, &started.round)
+    match limit.raise_option() {
+        Some(option) => BudgetScope::Round.remedy(&started.spec.name, &started.round, option),
+        None => "raise `budget.round` in the loop file for later rounds".to_owned(),
+    }
 }
 
 /// A new engine found the round between two starts.
@@ -277,7 +345,8 @@ fn fail(round: Round, due: &ResumePoint, code: &str, text: String, kind: Option<
         Some(kind) => format!("{text}; {}", kind.advice()),
         None => text,
     };
-    round.end(RoundOutcome::Failed, due.stage(), code, text)
+    let outcome = if kind == Some(TroubleKind::Declined) { RoundOutcome::Cannot } else { RoundOutcome::Failed };
+    round.end(outcome, due.stage(), code, text)
 }
 
 fn kind(end: &AgentEnd) -> Option<TroubleKind> {

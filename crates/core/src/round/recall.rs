@@ -1,14 +1,14 @@
 //! Recall: the loop's memory, the remaining budgets, and whether this host may run the loop at all.
 
 use super::event::{MemoryRecalled, Stage};
-use super::{Action, Phase, Round, Step, UnexpectedEvent};
+use super::{Action, Phase, Round, Step, UnexpectedEvent, probe};
 use crate::autonomy::LevelCeiling;
-use crate::budget::BudgetAccount;
+use crate::budget::{BudgetAccount, Reservation};
 use crate::level::LoopLevel;
 use crate::outcome::RoundOutcome;
 
 /// The trigger of a round that a person starts.
-const MANUAL: &str = "manual";
+pub(super) const MANUAL: &str = "manual";
 
 pub(super) fn on_recalled(mut round: Round, recalled: MemoryRecalled) -> Result<Step, UnexpectedEvent> {
     if round.phase != Phase::Recalling {
@@ -20,6 +20,9 @@ pub(super) fn on_recalled(mut round: Round, recalled: MemoryRecalled) -> Result<
     if let Some(end) = leave_settled(&mut round, &recalled.settled_items) {
         return Ok(round.end(RoundOutcome::NothingToDo, Stage::Recall, "item-settled", end));
     }
+    if let Some(text) = probe::leave_chained(&mut round) {
+        return Ok(round.end(RoundOutcome::Escalated, Stage::Recall, probe::CHAIN_TOO_LONG, text));
+    }
     let day = round.facts.started.spec.budget.day.usd;
     // Only records from before budget accounts existed use this.
     let day = day.filter(|_| recalled.accounts.is_empty());
@@ -29,7 +32,11 @@ pub(super) fn on_recalled(mut round: Round, recalled: MemoryRecalled) -> Result<
     }
     if let Some(full) = recalled.accounts.iter().find(|account| account.is_full()) {
         let started = &round.facts.started;
-        let text = format!("{}; {}", full.describe(), full.scope.remedy(&started.spec.name, &started.round));
+        let text = format!(
+            "{}; {}",
+            full.describe(),
+            full.scope.remedy(&started.spec.name, &started.round, full.raise_option(Reservation::default()))
+        );
         let code = format!("{}-budget", full.scope.word());
         return Ok(round.end(RoundOutcome::OverBudget, Stage::Recall, &code, text));
     }
@@ -85,7 +92,7 @@ fn spare(round: &mut Round, low: &BudgetAccount) {
         "REPORT ONLY: four fifths of a budget are spent, so this round runs at L1 instead of {}: {}; {}",
         declared.short(),
         low.describe(),
-        low.scope.remedy(&started.spec.name, &started.round),
+        low.scope.remedy(&started.spec.name, &started.round, low.raise_option(Reservation::default())),
     );
     round.facts.add_reason(Stage::Recall, "soft-limit", text);
 }
@@ -93,6 +100,7 @@ fn spare(round: &mut Round, low: &BudgetAccount) {
 /// A probe filters every occurrence except one for an item that a person named.
 fn after_recall(round: Round) -> Step {
     let started = &round.facts.started;
-    let asks = !started.calibration && started.spec.on.probe.is_some() && started.item.is_none();
+    let asks =
+        !started.calibration && started.rebase.is_none() && started.spec.on.probe.is_some() && started.item.is_none();
     if asks { round.to(Phase::Probing, vec![Action::Probe]) } else { round.to(Phase::Isolating, vec![Action::Isolate]) }
 }

@@ -5,6 +5,7 @@ use super::phase::{AgentRun, RoundPhase};
 use super::provider_waits::{self, ResumePoint};
 use super::{Action, Phase, Round, Step, UnexpectedEvent, approve, send};
 use crate::outcome::RoundOutcome;
+use crate::spec::LoopMode;
 
 /// Loopwright or its environment failed. Before anything was sent, the round fails; while sending, the open items are
 /// in doubt, not lost.
@@ -23,7 +24,10 @@ pub(super) fn on_stage_failed(round: Round, broke: StageFailed) -> Result<Step, 
 /// A ceiling was reached before an agent could start; nothing was spent on it, and existing work is kept.
 pub(super) fn on_ceiling_reached(round: Round, ceiling: CeilingReached) -> Result<Step, UnexpectedEvent> {
     let due = match round.phase.clone() {
+        Phase::Planning(AgentRun::Due) => ResumePoint::Plan,
         Phase::Making(AgentRun::Due) => ResumePoint::Make,
+        Phase::Making(AgentRun::NextPhase) => ResumePoint::MakeNext,
+        Phase::Attacking(proven) if round.facts.running.is_empty() => ResumePoint::Attack(proven),
         Phase::Making(AgentRun::Again) => ResumePoint::MakeAgain,
         Phase::Checking(passed, AgentRun::Due) => ResumePoint::Check(passed),
         Phase::Calibrating(AgentRun::Due) => {
@@ -62,6 +66,7 @@ pub(super) fn on_stopped(round: Round, stopped: RoundStopped) -> Result<Step, Un
 pub(super) fn on_recovered(mut round: Round) -> Result<Step, UnexpectedEvent> {
     // An engine that takes over a round has other work and does not wait for providers on the round's behalf.
     round.facts.provider_waits.wait_max_ms = round.facts.provider_waits.waited_ms;
+    let is_goal = round.facts.started.spec.mode == LoopMode::GoalLoop;
     let actions = match round.phase.clone() {
         Phase::Recalling => vec![Action::Recall],
         Phase::Probing => vec![Action::Probe],
@@ -71,16 +76,34 @@ pub(super) fn on_recovered(mut round: Round) -> Result<Step, UnexpectedEvent> {
         // No agent was running, and the work is kept; a person decides whether to continue.
         Phase::Making(AgentRun::Again) => return Ok(provider_waits::suspend_left_round(round, ResumePoint::MakeAgain)),
         Phase::Held(due, _) => return Ok(provider_waits::suspend_left_round(round, due)),
-        Phase::Isolating | Phase::Baselining | Phase::Making(_) => {
+        // A goal round resumes where it was: the maker that is due was not started, and the files that it works on are
+        // those of the last end on record.
+        Phase::Making(AgentRun::Due) if is_goal => return Ok(provider_waits::continue_from(round, ResumePoint::Make)),
+        Phase::Making(AgentRun::NextPhase) => return Ok(provider_waits::continue_from(round, ResumePoint::MakeNext)),
+        Phase::Sealing if is_goal => vec![Action::Seal],
+        Phase::Isolating | Phase::Baselining | Phase::Making(AgentRun::Due | AgentRun::Started) => {
             return Ok(interrupted(round, "the engine ended while the maker was at work"));
         }
+        // The change is in the engine's repository, not in a workspace.
+        Phase::Sealing if round.facts.started.rebase.is_some() => vec![Action::Seal],
         Phase::Sealing => return Ok(interrupted(round, "the engine ended before the candidate was sealed")),
         Phase::Planting => vec![Action::Plant],
+        Phase::PlantGating => vec![Action::Gate],
         Phase::Calibrating(_) => {
             round.facts.charge_lost_agents();
             return Ok(round.to(Phase::Calibrating(AgentRun::Due), vec![Action::Check]));
         }
+        Phase::Planning(_) => {
+            round.facts.charge_lost_agents();
+            return Ok(provider_waits::continue_from(round, ResumePoint::Plan));
+        }
         Phase::Gating => vec![Action::Gate],
+        Phase::Proving(_) => vec![Action::Prove],
+        Phase::Attacking(proven) => {
+            round.facts.charge_lost_agents();
+            return Ok(provider_waits::continue_from(round, ResumePoint::Attack(proven)));
+        }
+        Phase::Reproducing(_) => vec![Action::Reproduce],
         Phase::Checking(passed, _) => {
             round.facts.charge_lost_agents();
             return Ok(round.to(Phase::Checking(passed, AgentRun::Due), vec![Action::Check]));

@@ -1,7 +1,7 @@
 //! Roles: the start and the end of any role's agent. The stage of the role decides what its results mean.
 
 use super::event::{RoleEnded, RoleResult, RoleStarted};
-use super::{Round, Step, UnexpectedEvent, check, make};
+use super::{Round, Step, UnexpectedEvent, attack, check, make, plan};
 use crate::spec::Role;
 
 pub(super) fn started(round: Round, started: RoleStarted) -> Result<Step, UnexpectedEvent> {
@@ -9,9 +9,12 @@ pub(super) fn started(round: Round, started: RoleStarted) -> Result<Step, Unexpe
         return Err(round.misfit("role-started", "another agent of the chain is due"));
     }
     match started.role {
+        Role::Planner => plan::on_planner_started(round, started),
         Role::Maker => make::on_maker_started(round, started),
+        Role::Attacker => attack::on_attacker_started(round, started),
         Role::Checker => check::on_checker_started(round, started),
-        Role::Planner | Role::Prover | Role::Attacker => Err(round.misfit("role-started", "no such role is due")),
+        // The engine itself exercises the application.
+        Role::Prover => Err(round.misfit("role-started", "no such role is due")),
     }
 }
 
@@ -28,6 +31,8 @@ pub(super) fn ended(mut round: Round, ended: RoleEnded) -> Result<Step, Unexpect
             round.facts.attempt_mut().transcript = transcript;
             make::ended(round, &running, end, result)
         }
+        RoleResult::Planner(result) => plan::ended(round, &running, &end, result),
+        RoleResult::Attacker(result) => attack::ended(round, &running, end, result),
         RoleResult::Checker(result) => check::ended(round, &running, &end, result),
     }
 }

@@ -9,9 +9,18 @@ use crate::outbox::StagedItem;
 use crate::outcome::RoundOutcome;
 use crate::spec::ActionKind;
 
+/// The code of a delivery whose result only a person can find out.
+const IN_DOUBT: &str = "in-doubt";
+
+/// The code of a delivery that arrived without a part that the receiver did not accept, such as a label.
+const PARTLY_ACCEPTED: &str = "partly-accepted";
+
 pub(super) fn on_delivered(mut round: Round, delivered: DeliveryEnded) -> Result<Step, UnexpectedEvent> {
-    let Phase::Sending(approved) = round.phase.clone() else {
-        return Err(round.misfit("delivered", "nothing is being sent"));
+    let approved = match round.phase.clone() {
+        Phase::Sending(approved) => approved,
+        // Records of earlier builds: those did not wait for the answer about a change in doubt. They kept no such item.
+        Phase::Doubting(approved) if !matches!(delivered.result, DeliveryResult::Blocked { .. }) => approved,
+        _ => return Err(round.misfit("delivered", "nothing is being sent")),
     };
     if !unsent(&round.facts).contains(&delivered.position) {
         return Err(round.misfit("delivered", "no delivery of that position is open"));
@@ -24,20 +33,29 @@ pub(super) fn on_delivered(mut round: Round, delivered: DeliveryEnded) -> Result
         let text = format!("item {}: {text}", delivered.position);
         return Ok(approve::wait_for_receiver(round, approved, text));
     }
-    round.facts.deliveries.push((delivered.position, delivered.result));
-    if !unsent(&round.facts).is_empty() {
-        return Ok(round.to(Phase::Sending(approved), Vec::new()));
+    if let DeliveryResult::Sent { note: Some(note), .. } = &delivered.result {
+        round.facts.add_reason(Stage::Send, PARTLY_ACCEPTED, format!("item {}: {note}", delivered.position));
     }
-    Ok(end_or_doubt(round, approved))
+    round.facts.deliveries.push((delivered.position, delivered.result));
+    if unsent(&round.facts).is_empty() || round.facts.is_change_in_doubt() {
+        return Ok(end_or_doubt(round, approved));
+    }
+    Ok(round.to(Phase::Sending(approved), Vec::new()))
 }
 
-/// All deliveries have a result: the round ends, unless a person has to look at a receiver first.
+/// All deliveries have a result, or the others depend on one in doubt: the round ends, unless a person has to look at a
+/// receiver first.
 fn end_or_doubt(mut round: Round, approved: ApprovedCandidate) -> Step {
     let doubts: Vec<_> = round.facts.deliveries.iter().filter_map(doubt).collect();
     if doubts.is_empty() {
         return all_ended(round);
     }
-    doubts.into_iter().for_each(|text| round.facts.add_reason(Stage::Send, "in-doubt", text));
+    for text in doubts {
+        let is_known = round.facts.reasons.iter().any(|reason| reason.code == IN_DOUBT && reason.text == text);
+        if !is_known {
+            round.facts.add_reason(Stage::Send, IN_DOUBT, text);
+        }
+    }
     round.to(Phase::Doubting(approved), vec![Action::Record])
 }
 
@@ -73,6 +91,12 @@ impl RoundFacts {
         self.deliveries.iter().filter(move |(_, result)| is_doubt(result)).map(|(position, _)| *position)
     }
 
+    /// Whether the round's change may have been sent. Only a person's answer decides whether the other items follow it.
+    fn is_change_in_doubt(&self) -> bool {
+        let doubts: Vec<u32> = self.doubts().collect();
+        outward_items(self).any(|item| is_change(item) && doubts.contains(&item.position))
+    }
+
     /// The reason why no further item of the round may be sent: its change was not. Without the change, "fixed in my
     /// pull request" would be false.
     #[must_use]
@@ -97,7 +121,7 @@ fn doubt((position, result): &(u32, DeliveryResult)) -> Option<String> {
 }
 
 /// A person checked the receiver: a delivery in doubt is there, or it is not. It is never sent again. The answer is
-/// about one item, or about all that are in doubt.
+/// about one item, or about all that are in doubt. Items that waited for the change follow it.
 pub(super) fn on_delivery_inspected(
     mut round: Round,
     approved: ApprovedCandidate,
@@ -121,7 +145,21 @@ pub(super) fn on_delivery_inspected(
     if round.facts.doubts().next().is_some() {
         return Ok(round.to(Phase::Doubting(approved), vec![Action::Record]));
     }
-    Ok(all_ended(round))
+    Ok(after_doubts(round, approved))
+}
+
+/// No delivery is in doubt any more: the items that waited for the change are sent, or refused without it.
+fn after_doubts(mut round: Round, approved: ApprovedCandidate) -> Step {
+    let open = unsent(&round.facts);
+    match round.facts.missing_change() {
+        None if open.is_empty() => all_ended(round),
+        None => {
+            // If their receiver blocks these items, people have a whole answer window for the repair.
+            (round.facts.window, round.facts.blocked_times) = (None, 0);
+            round.to(Phase::Sending(approved), vec![Action::Send(open)])
+        }
+        Some(text) => give_up(round, approved, &text),
+    }
 }
 
 /// The worst delivery decides the outcome.
@@ -130,7 +168,7 @@ fn all_ended(mut round: Round) -> Step {
     for (position, result) in round.facts.deliveries.clone() {
         let (code, text, worse) = match result {
             DeliveryResult::Sent { .. } => continue,
-            DeliveryResult::InDoubt { text } => ("in-doubt", text, RoundOutcome::Escalated),
+            DeliveryResult::InDoubt { text } => (IN_DOUBT, text, RoundOutcome::Escalated),
             DeliveryResult::Refused { text } => ("delivery-refused", text, RoundOutcome::Refused),
             DeliveryResult::Quarantined { text } | DeliveryResult::Blocked { text, .. } => {
                 ("delivery-failed", text, RoundOutcome::Failed)

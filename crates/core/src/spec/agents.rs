@@ -1,7 +1,8 @@
 //! The programs behind the roles.
 
-use super::Argv;
 use super::problem::quoted;
+use super::{Argv, Ceilings};
+use crate::units::Usd;
 use crate::words::worded;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -55,6 +56,9 @@ pub struct AgentSpec {
     /// The model, if the agent offers a choice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// The provider that serves the model, by its name in the user's configuration; by default the agent's usual one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
     /// Tools the role may use.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
@@ -64,18 +68,35 @@ pub struct AgentSpec {
     /// The script of a `scripted` agent, relative to `.loopwright/`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub script: Option<String>,
-    /// Agents that take over, in this order, while the first is unavailable or its provider blocks it: `codex`, or with
-    /// a model `claude/haiku`. The same agent with another model keeps the other settings of the role; a different agent
+    /// Agents that take over, in this order, while the first is unavailable or its provider blocks it: `codex`, with a
+    /// model `claude/haiku`, with another provider `claude@house/haiku`. The same agent with another model keeps the other settings of the role; a different agent
     /// keeps only its tools.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fallback: Vec<String>,
+    /// The cost of one start of a `command` agent, in US dollars, for a program that pays for its model in its own way.
+    /// Without it a start that used no provider of Loopwright costs nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Usd>,
+    /// Ceilings for one start of this role alone, besides those of `budget.role`. `wall` is its timeout.
+    #[serde(skip_serializing_if = "super::is_default")]
+    pub budget: Ceilings,
 }
 
 impl AgentSpec {
     /// An agent with default settings.
     #[must_use]
     pub fn new(agent: AgentUse) -> Self {
-        Self { agent, model: None, tools: Vec::new(), run: Vec::new(), script: None, fallback: Vec::new() }
+        Self {
+            agent,
+            model: None,
+            provider: None,
+            tools: Vec::new(),
+            run: Vec::new(),
+            script: None,
+            fallback: Vec::new(),
+            cost: None,
+            budget: Ceilings::default(),
+        }
     }
 
     /// The agents of the role in the order in which they are tried. Words that name no agent are left out; the rules
@@ -86,28 +107,43 @@ impl AgentSpec {
         std::iter::once(first).chain(self.fallback.iter().filter_map(|word| self.parse_fallback(word).ok())).collect()
     }
 
-    /// The agent that one word of `fallback` names: `AGENT` or `AGENT/MODEL`, and `scripted/SCRIPT`. The same agent
-    /// keeps the role's other settings; a different one keeps only its tools.
+    /// The agent that one word of `fallback` names: `AGENT`, `AGENT/MODEL`, `AGENT@PROVIDER` or `AGENT@PROVIDER/MODEL`,
+    /// and `scripted/SCRIPT`. The same agent keeps the role's other settings; a different one keeps only its tools.
     pub(crate) fn parse_fallback(&self, word: &str) -> Result<Self, String> {
         let (name, detail) = word.split_once('/').map_or((word, None), |(name, detail)| (name, Some(detail)));
+        let (name, provider) = name.split_once('@').map_or((name, None), |(name, provider)| (name, Some(provider)));
         let Some(agent) = AgentUse::ALL.into_iter().find(|agent| agent.word() == name) else {
             return Err(format!("{} is not an agent", quoted(name)));
         };
         if detail.is_some_and(|detail| detail.trim().is_empty()) {
             return Err(format!("{} names nothing after the slash", quoted(word)));
         }
-        let detail = detail.map(str::to_owned);
+        if provider.is_some_and(|provider| !is_provider_name(provider)) {
+            return Err(format!("{} names no provider after the at sign", quoted(word)));
+        }
+        let (detail, provider) = (detail.map(str::to_owned), provider.map(str::to_owned));
         let same = agent == self.agent;
         match agent {
             AgentUse::Scripted if detail.is_none() => Err("`scripted` needs its script: `scripted/NAME`".to_owned()),
+            AgentUse::Scripted if provider.is_some() => Err("`scripted` has no provider".to_owned()),
             AgentUse::Scripted => Ok(Self { tools: self.tools.clone(), script: detail, ..Self::new(agent) }),
             AgentUse::Command | AgentUse::Acp if !same => {
                 Err(format!("`{name}` needs a `run`, which only the role's own agent has"))
             }
-            _ if same => Ok(Self { model: detail, fallback: Vec::new(), ..self.clone() }),
-            _ => Ok(Self { model: detail, tools: self.tools.clone(), ..Self::new(agent) }),
+            _ if same => Ok(Self {
+                model: detail,
+                provider: provider.or(self.provider.clone()),
+                fallback: Vec::new(),
+                ..self.clone()
+            }),
+            _ => Ok(Self { model: detail, provider, tools: self.tools.clone(), ..Self::new(agent) }),
         }
     }
+}
+
+/// Whether this can be the name of a provider: it is a part of the paths at which agents reach it.
+pub(crate) fn is_provider_name(name: &str) -> bool {
+    (1..=64).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
 #[cfg(test)]
@@ -134,6 +170,19 @@ mod tests {
     }
 
     #[test]
+    fn role_that_is_not_named_has_the_makers_agent_without_its_tools() {
+        let mut spec = crate::spec::LoopSpec::new("x", "y", crate::level::LoopLevel::L2Assisted);
+        let (tools, fallback) = (vec!["Edit".to_owned()], vec!["codex".to_owned()]);
+        let maker = AgentSpec { tools, fallback, model: Some("opus".into()), ..AgentSpec::new(AgentUse::Claude) };
+        spec.agents.insert(Role::Maker, maker);
+        let tools = |role: Role| spec.chain(role).into_iter().map(|agent| agent.tools.len()).collect::<Vec<_>>();
+        assert_eq!((tools(Role::Maker), tools(Role::Checker)), (vec![1, 1], vec![0, 0]));
+        assert_eq!(spec.chain(Role::Checker)[0].model.as_deref(), Some("opus"));
+        spec.agents.insert(Role::Checker, AgentSpec { tools: vec!["Read".into()], ..AgentSpec::new(AgentUse::Claude) });
+        assert_eq!(spec.chain(Role::Checker)[0].tools, ["Read"], "a named checker keeps its own");
+    }
+
+    #[test]
     fn fallbacks_that_cannot_be_started_are_reported() {
         let claude = AgentSpec::new(AgentUse::Claude);
         for (word, why) in [
@@ -142,10 +191,19 @@ mod tests {
             ("scripted", "needs its script"),
             ("command", "needs a `run`"),
             ("acp/gpt-5", "needs a `run`"),
+            ("claude@", "no provider after the at sign"),
+            ("claude@a b/haiku", "no provider after the at sign"),
+            ("scripted@house/x", "has no provider"),
         ] {
             let message = claude.parse_fallback(word).expect_err(word);
             assert!(message.contains(why), "{word}: {message}");
         }
+        let house = AgentSpec { provider: Some("house".into()), ..AgentSpec::new(AgentUse::Claude) };
+        let providers = |word: &str| house.parse_fallback(word).map(|agent| (agent.provider, agent.model));
+        assert_eq!(providers("claude@far/haiku"), Ok((Some("far".into()), Some("haiku".into()))));
+        assert_eq!(providers("claude@far"), Ok((Some("far".into()), None)));
+        assert_eq!(providers("claude/haiku"), Ok((Some("house".into()), Some("haiku".into()))));
+        assert_eq!(providers("codex"), Ok((None, None)), "another agent has its usual provider");
         let acp = AgentSpec { run: vec!["agent".into()], ..AgentSpec::new(AgentUse::Acp) };
         assert_eq!(acp.parse_fallback("acp/gpt-5").map(|agent| agent.run), Ok(vec!["agent".to_owned()]));
     }

@@ -31,6 +31,22 @@ impl Ceilings {
     pub fn allowance(&self) -> SpendAllowance {
         SpendAllowance { usd: self.usd, tokens: self.tokens }
     }
+
+    /// The lower ceiling of each kind.
+    #[must_use]
+    pub fn tightest(self, other: Self) -> Self {
+        Self {
+            tokens: lower(self.tokens, other.tokens),
+            usd: lower(self.usd, other.usd),
+            wall: lower(self.wall, other.wall),
+            turns: lower(self.turns, other.turns),
+            idle: lower(self.idle, other.idle),
+        }
+    }
+}
+
+fn lower<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
+    [one, other].into_iter().flatten().min()
 }
 
 /// A loop's ceilings.
@@ -49,6 +65,18 @@ pub struct BudgetSpec {
 }
 
 impl BudgetSpec {
+    /// The lower ceiling of each scope.
+    #[must_use]
+    pub fn tightest(self, other: Self) -> Self {
+        Self {
+            role: self.role.tightest(other.role),
+            attempt: self.attempt.tightest(other.attempt),
+            round: self.round.tightest(other.round),
+            item: self.item.tightest(other.item),
+            day: self.day.tightest(other.day),
+        }
+    }
+
     /// The ceilings of each scope, by its key.
     pub(crate) fn scopes(&self) -> [(&'static str, &Ceilings); 5] {
         let Self { role, attempt, round, item, day } = self;

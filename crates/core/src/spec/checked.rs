@@ -3,7 +3,7 @@
 
 use super::problem::SpecProblems;
 use super::source::{SourceSpan, SourceText};
-use super::{Ceilings, LoopMode, LoopSpec, OnOff, Role, rules};
+use super::{Ceilings, LoopMode, LoopSpec, Role, rules};
 use crate::name::LoopName;
 use std::sync::OnceLock;
 
@@ -52,10 +52,15 @@ impl CheckedSpec {
         self.notes.get_or_init(|| notes(&self.spec))
     }
 
-    /// Declared features without which a round would be verified less than the loop demands: reasons not to run it.
+    /// The reasons why one round cannot run the loop.
     #[must_use]
     pub fn not_runnable(&self) -> Vec<String> {
-        not_runnable(&self.spec)
+        match self.spec.mode {
+            LoopMode::DynamicWorkflow => {
+                vec!["a dynamic workflow has a round for each item; start all of it".to_owned()]
+            }
+            LoopMode::SingleRun | LoopMode::GoalLoop | LoopMode::TimeLoop => Vec::new(),
+        }
     }
 
     /// The spec itself.
@@ -109,20 +114,21 @@ impl LoopSpec {
 
 /// Sentences for `check` to print.
 fn notes(spec: &LoopSpec) -> Vec<String> {
-    let mut notes = not_runnable(spec);
+    let mut notes = Vec::new();
     let idle: Vec<_> = without_effect(spec).into_iter().filter(|(declared, _)| *declared).map(|(_, key)| key).collect();
     if !idle.is_empty() {
-        notes.push(format!("read and kept, but without effect in this build: {}", idle.join(", ")));
+        notes.push(format!(
+            "this build cannot apply {}; remove it from the file, since a round would ignore it",
+            idle.join(", ")
+        ));
     }
     notes
 }
 
 /// Keys that are part of the format and have no effect in this build.
-fn without_effect(spec: &LoopSpec) -> [(bool, &'static str); 6] {
+fn without_effect(spec: &LoopSpec) -> [(bool, &'static str); 4] {
     [
         (!spec.paths.is_empty(), "`paths`"),
-        (spec.submodules != OnOff::Off, "`submodules`"),
-        (spec.lfs != OnOff::Off, "`lfs`"),
         (is_timed(&spec.budget.attempt), "time and turns of `budget.attempt`"),
         (is_timed(&spec.budget.item), "time and turns of `budget.item`"),
         (is_timed(&spec.budget.day), "time and turns of `budget.day`"),
@@ -132,23 +138,4 @@ fn without_effect(spec: &LoopSpec) -> [(bool, &'static str); 6] {
 /// Only money and tokens are summed over several starts.
 fn is_timed(ceilings: &Ceilings) -> bool {
     ceilings.wall.is_some() || ceilings.turns.is_some() || ceilings.idle.is_some()
-}
-
-/// Declared parts of verification that this build cannot perform.
-fn not_runnable(spec: &LoopSpec) -> Vec<String> {
-    let mut reasons = Vec::new();
-    let mut missing = |declared: bool, part: &str| {
-        if declared {
-            reasons.push(format!("{part} is declared, but this build does not run it"));
-        }
-    };
-    let prompts = &spec.prompts;
-    missing(spec.mode != LoopMode::SingleRun, "a `mode` other than `single-run`");
-    missing(prompts.planner.is_some() || spec.agents.contains_key(&Role::Planner), "a planner");
-    missing(spec.prover.is_some() || prompts.prover.is_some() || spec.agents.contains_key(&Role::Prover), "a prover");
-    missing(
-        spec.attack.is_some() || prompts.attacker.is_some() || spec.agents.contains_key(&Role::Attacker),
-        "`attack`",
-    );
-    reasons
 }

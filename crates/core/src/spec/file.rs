@@ -37,11 +37,7 @@ pub fn read_loop_file(file: &str, text: &[u8]) -> Result<CheckedSpec, SpecProble
     let source = SourceText::new(file, text);
     let form = Form::of(file);
     let findings = ProblemCollector::new(&source);
-    let (root, mut problems) = match form {
-        Form::Markdown => markdown_tree(&source, text, &findings)?,
-        Form::Yaml => plain_tree(&source, text)?,
-        Form::Json => json_tree(&source, text)?,
-    };
+    let (root, mut problems) = file_tree(file, &source, text, &findings)?;
     let spec = reader::read_spec(&SpecValue::root(&findings, &root));
     for mut violation in rules::violations(&spec) {
         if form == Form::Markdown && violation.path == rules::maker_prompt() {
@@ -51,6 +47,20 @@ pub fn read_loop_file(file: &str, text: &[u8]) -> Result<CheckedSpec, SpecProble
     }
     problems.extend(findings.into_problems());
     if problems.is_empty() { Ok(CheckedSpec::seal(spec)) } else { Err(SpecProblems::new(problems)) }
+}
+
+/// The tree of a file in the notation of its name; the sections of a Markdown file are its `prompts`.
+pub(crate) fn file_tree(
+    file: &str,
+    source: &SourceText<'_>,
+    text: &str,
+    findings: &ProblemCollector<'_>,
+) -> Result<FileTree, SpecProblems> {
+    match Form::of(file) {
+        Form::Markdown => markdown_tree(source, text, findings),
+        Form::Yaml => plain_tree(source, text),
+        Form::Json => json_tree(source, text),
+    }
 }
 
 /// The text of a file that is small enough and UTF-8, without its byte order mark.
@@ -82,9 +92,14 @@ fn bad_character(file: &str, text: &str, at: usize, what: String, hint: &str) ->
     SourceText::new(file, text).problem(ProblemKind::Syntax, place, what, Some(hint.to_owned()))
 }
 
-type Tree = (YamlNode, Vec<SpecProblem>);
+/// A tree and its non-fatal problems.
+pub(crate) type FileTree = (YamlNode, Vec<SpecProblem>);
 
-fn markdown_tree(source: &SourceText<'_>, text: &str, findings: &ProblemCollector<'_>) -> Result<Tree, SpecProblems> {
+fn markdown_tree(
+    source: &SourceText<'_>,
+    text: &str,
+    findings: &ProblemCollector<'_>,
+) -> Result<FileTree, SpecProblems> {
     let front = markdown::split(text).map_err(|(place, what, hint)| {
         SpecProblems::new(vec![source.problem(ProblemKind::Syntax, place, what.to_owned(), Some(hint.to_owned()))])
     })?;
@@ -120,7 +135,7 @@ fn as_mapping(root: YamlNode) -> YamlNode {
 }
 
 /// YAML has more notations than JSON; a file named as JSON must be JSON.
-fn json_tree(source: &SourceText<'_>, text: &str) -> Result<Tree, SpecProblems> {
+fn json_tree(source: &SourceText<'_>, text: &str) -> Result<FileTree, SpecProblems> {
     let tree = plain_tree(source, text)?;
     match serde_json::from_str::<serde::de::IgnoredAny>(text) {
         Ok(_) => Ok(tree),
@@ -134,7 +149,7 @@ fn json_tree(source: &SourceText<'_>, text: &str) -> Result<Tree, SpecProblems> 
     }
 }
 
-fn plain_tree(source: &SourceText<'_>, text: &str) -> Result<Tree, SpecProblems> {
+fn plain_tree(source: &SourceText<'_>, text: &str) -> Result<FileTree, SpecProblems> {
     let parsed = tree::parse(source, text, 1).map_err(SpecProblems::new)?;
     Ok((as_mapping(parsed.root), parsed.problems))
 }

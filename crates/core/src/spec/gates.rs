@@ -1,6 +1,7 @@
 //! Mechanical gates as a loop file declares them. [`crate::gate`] judges their results; the engine runs them.
 
 use super::Argv;
+use crate::paths::SensitiveKind;
 use crate::units::TimeSpan;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -70,6 +71,39 @@ pub struct RunGate {
     /// A number that is compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<ScoreRule>,
+    /// Whether tests are falsified to prove that they can fail; `auto` does so for gates that run tests.
+    #[serde(skip_serializing_if = "super::is_default")]
+    pub canary: CanaryMode,
+    /// Whether the gate runs again on a machine with other names, places and time zone.
+    #[serde(skip_serializing_if = "super::is_default")]
+    pub vary: VaryMode,
+    /// Lets the gate change its own inputs while it runs.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub inputs_writable: bool,
+}
+
+/// Whether a gate's tests are falsified.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CanaryMode {
+    /// For gates that run tests, above L1.
+    #[default]
+    Auto,
+    /// Never.
+    Off,
+}
+
+/// Whether a gate runs again on another machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum VaryMode {
+    /// For gates that run tests, above L1, if they take at most two minutes.
+    #[default]
+    Auto,
+    /// Above L1, however long it takes.
+    Always,
+    /// Never.
+    Off,
 }
 
 impl RunGate {
@@ -248,4 +282,13 @@ pub struct SecretsGate {
     pub name: String,
     /// Always on.
     pub secrets: super::OnOff,
+}
+
+/// A kind of sensitive change that a loop allows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct AllowedSensitive {
+    /// The kind.
+    pub kind: SensitiveKind,
+    /// Why it may proceed without a person.
+    pub because: String,
 }

@@ -111,8 +111,8 @@ impl JsonSchema for OutputSpec {
             "type": "object",
             "properties": {
                 "draft": { "type": "boolean", "description": "Whether a pull request starts as a draft." },
-                "labels": { "type": "array", "items": { "type": "string" }, "description": "Labels put on what is created." },
-                "targets": { "type": "array", "items": { "type": ["string", "integer"] }, "description": "The only targets allowed." },
+                "labels": { "type": "array", "items": { "type": "string" }, "description": "Labels put on what is created. For `issue-label`, the only labels allowed, if there are any." },
+                "targets": { "type": "array", "items": { "type": ["string", "integer"] }, "description": "The only targets allowed. By default those of the round's own items, or any if it has none; `*` allows all." },
                 "max": { "type": "integer", "minimum": 1, "maximum": 50, "description": "How many a round may send." },
                 "day_max": { "type": "integer", "minimum": 1, "maximum": 1000, "description": "How many the loop may send in 24 hours." },
                 "target_max": { "type": "integer", "minimum": 1, "maximum": 1000, "description": "How many the loop may send to one target in 24 hours." },

@@ -22,31 +22,48 @@ pub(crate) mod seed_cadence;
 pub(crate) mod source;
 pub(crate) mod tree;
 mod triggers;
+mod withhold;
+mod workflow;
 pub(crate) mod write;
 
+pub(crate) use agents::is_provider_name;
 pub use agents::{AgentSpec, AgentUse, Role};
 pub use budget::{BudgetSpec, Ceilings};
 pub use checked::CheckedSpec;
 pub use file::read_loop_file;
 pub use gates::{
-    BaseWord, CountFloor, DiffGate, DiffRule, EvidenceRule, ExpectRule, Gate, JsonRule, LeftoverMarker, LengthGate,
-    LengthRule, MarkersGate, ParseGate, RunGate, ScoreDirection, ScoreRule, SecretsGate,
+    AllowedSensitive, BaseWord, CanaryMode, CountFloor, DiffGate, DiffRule, EvidenceRule, ExpectRule, Gate, JsonRule,
+    LeftoverMarker, LengthGate, LengthRule, MarkersGate, ParseGate, RunGate, ScoreDirection, ScoreRule, SecretsGate,
+    VaryMode,
 };
 pub use output::{ActionKind, OutputSpec};
 pub use problem::{ProblemKind, SpecProblem, SpecProblems};
 pub use schema::schema;
 pub use seed::UnreadText;
 pub use triggers::{Ask, CatchUp, ItemsForm, OWN_BRANCHES, Overlap, ProbeSpec, Triggers};
+pub use withhold::{WITHHELD_DEFAULT, WithholdOff, WithholdRule};
+pub use workflow::{ItemJoin, WorkflowSpec};
 pub use write::{WrittenLoop, write_loop_file};
 
+use crate::attack::AttackRole;
 use crate::level::LoopLevel;
 use crate::units::TimeSpan;
 use crate::words::worded;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+
+/// The files at the root of a repository in which people write instructions for agents; `instructions` shows them.
+pub const INSTRUCTION_FILES: [&str; 3] = ["AGENTS.md", "CLAUDE.md", "GEMINI.md"];
 
 /// A command as a list of words; a shell runs only if the command names one.
 pub type Argv = Vec<String>;
+
+/// The usual `chain_max`.
+const CHAIN_MAX: u32 = 3;
+
+fn is_usual_chain(most: &u32) -> bool {
+    *most == CHAIN_MAX
+}
 
 /// The declaration of a loop.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
@@ -63,16 +80,19 @@ pub struct LoopSpec {
     /// The shape of the work.
     #[serde(skip_serializing_if = "is_default")]
     pub mode: LoopMode,
+    /// The items of a dynamic workflow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workflow: Option<WorkflowSpec>,
     /// Branch or commit that the work starts from; the checked-out branch if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base: Option<String>,
     /// Sparse scope: only these paths are checked out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
-    /// Whether submodules are followed.
+    /// Whether workspaces have the files of submodules, from your local clones. A round cannot change them.
     #[serde(skip_serializing_if = "is_default")]
     pub submodules: OnOff,
-    /// Whether large files are fetched.
+    /// Whether workspaces have the content of Git LFS files, from your local store. A round cannot change them.
     #[serde(skip_serializing_if = "is_default")]
     pub lfs: OnOff,
     /// The agent of each role.
@@ -84,6 +104,10 @@ pub struct LoopSpec {
     /// Further files of the repository shown to the maker.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub context: Vec<String>,
+    /// Whether the maker's brief shows the repository's own instructions for agents (`AGENTS.md`, `CLAUDE.md`,
+    /// `GEMINI.md` at the root of base), as data.
+    #[serde(skip_serializing_if = "is_default")]
+    pub instructions: OnOff,
     /// Ceilings.
     pub budget: BudgetSpec,
     /// How often a maker may try within a round.
@@ -94,12 +118,19 @@ pub struct LoopSpec {
     /// Paths whose existing files may not change.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub protect: Vec<String>,
+    /// Kinds of sensitive changes that do not need a human, each with its reason.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allow_sensitive: Vec<AllowedSensitive>,
     /// When present, the only paths that may change.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow_paths: Vec<String>,
     /// Checks that live outside the repository and are mounted only for the gate.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub heldout: Vec<HeldoutSpec>,
+    /// Tests that are absent while the maker and the checker work: a share such as `20%`, patterns of paths, or `off`.
+    /// If absent, 20% at L3 where base has at least 20 tests, otherwise none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub withhold: Option<WithholdRule>,
     /// Whether an independent checker must judge the candidate.
     #[serde(skip_serializing_if = "is_default")]
     pub check: CheckMode,
@@ -111,6 +142,9 @@ pub struct LoopSpec {
     /// The attackers that try to break the candidate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attack: Option<AttackSpec>,
+    /// When attempts without a better result end the round.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plateau: Option<PlateauSpec>,
     /// Action kinds that may proceed without a human at L3.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<ActionKind>,
@@ -131,6 +165,13 @@ pub struct LoopSpec {
     pub approvals: ApprovalRule,
     /// How many proposals of this loop may be open at once.
     pub open_max: u32,
+    /// How often a planted change tests the checker.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calibrate: Option<TimeSpan>,
+    /// How many answers of loops to each other's comments, issues and pull requests may follow one another within an
+    /// hour; after that a person is asked.
+    #[serde(skip_serializing_if = "is_usual_chain")]
+    pub chain_max: u32,
     /// Commands run on base, with network, before the maker.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub setup: Vec<Argv>,
@@ -164,23 +205,25 @@ pub struct LoopSpec {
     pub unread: Vec<UnreadText>,
 }
 
-/// The shape of a loop's work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum LoopMode {
-    /// One pass.
-    #[default]
-    SingleRun,
-    /// Works toward a measurable goal.
-    GoalLoop,
-    /// Recurring or watching.
-    TimeLoop,
-    /// Over many items.
-    DynamicWorkflow,
+worded! {
+    /// The shape of a loop's work.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum LoopMode {
+        /// One pass.
+        #[default]
+        SingleRun = "single-run",
+        /// Works toward a measurable goal.
+        GoalLoop = "goal-loop",
+        /// Recurring or watching.
+        TimeLoop = "time-loop",
+        /// Over many items.
+        DynamicWorkflow = "dynamic-workflow",
+    }
 }
 
 /// On or off, written as a word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnOff {
     /// Off.
@@ -260,24 +303,58 @@ impl Default for ApprovalRule {
     }
 }
 
-/// How the engine starts and exercises the application.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+/// How the engine starts and exercises the application. Exactly one of `exercise` and `http` exercises it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
 pub struct ProverSpec {
-    /// Starts the application.
+    /// Starts the application; `{port}` is replaced by a free port.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub start: Argv,
-    /// The address that responds when it is ready; `{port}` is replaced.
+    /// When it is ready: an address that answers (`http://127.0.0.1:{port}/health`), or text of a line that it prints.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<String>,
-    /// Exercises it.
+    /// A command that exercises it; `{port}` is replaced.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub exercise: Argv,
+    /// A request that exercises it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub http: Option<ProofRequest>,
+    /// The time limit of the whole proof; two minutes if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<TimeSpan>,
+    /// Whether a passing exercise counts as a gate named `proof`, which the checker may cite.
+    #[serde(skip_serializing_if = "is_default")]
+    pub keep: bool,
+}
+
+/// An HTTP request to the application, and the expected answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ProofRequest {
+    /// The address, such as `http://127.0.0.1:{port}/add?a=1&b=2`.
+    pub url: String,
+    /// The expected status; 200 if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// Text that the answer must contain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub contains: Option<String>,
 }
 
 /// The attackers.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct AttackSpec {
     /// Their roles.
-    pub roles: Vec<String>,
+    pub roles: Vec<AttackRole>,
+    /// The time limit of each attacker; ten minutes if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<TimeSpan>,
+}
+
+/// The rule for a plateau.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct PlateauSpec {
+    /// After how many attempts in a row without a better result the round ends; at most `attempts` minus two, so that it
+    /// can save an attempt.
+    pub window: u32,
 }
 
 /// A check whose expected values never enter the sandbox.
@@ -316,12 +393,49 @@ pub struct RolePrompts {
 
 impl LoopSpec {
     /// The agents of a role, in the order in which they are tried. If the loop does not name a checker, a fresh start
-    /// of the maker's agent checks.
+    /// of the maker's agent checks, with the usual tools of a checker; the same holds for the planner and the
+    /// attackers.
     #[must_use]
     pub fn chain(&self, role: Role) -> Vec<AgentSpec> {
-        let named = self.agents.get(&role);
-        let named = if role == Role::Checker { named.or_else(|| self.agents.get(&Role::Maker)) } else { named };
-        named.map(AgentSpec::chain).unwrap_or_default()
+        if let Some(named) = self.agents.get(&role) {
+            return named.chain();
+        }
+        let maker = self.agents.get(&Role::Maker).filter(|_| role != Role::Prover);
+        let inherited = maker.map(|maker| AgentSpec { tools: Vec::new(), ..maker.clone() });
+        inherited.as_ref().map(AgentSpec::chain).unwrap_or_default()
+    }
+
+    /// The ceilings of one start of a role. A role that another one's agent plays does not inherit that one's ceilings.
+    #[must_use]
+    pub fn role_ceilings(&self, role: Role) -> Ceilings {
+        let own = self.agents.get(&role).map(|agent| agent.budget).unwrap_or_default();
+        self.budget.role.tightest(own)
+    }
+
+    /// Whether a round of this loop starts agents of a role.
+    #[must_use]
+    pub fn plays(&self, role: Role) -> bool {
+        match role {
+            Role::Maker => true,
+            Role::Planner => self.mode == LoopMode::GoalLoop || self.workflow.as_ref().is_some_and(plans),
+            Role::Checker => self.check == CheckMode::Required,
+            Role::Attacker => self.attack.is_some(),
+            // The engine itself exercises the application.
+            Role::Prover => false,
+        }
+    }
+
+    /// The exercise of the prover as a gate.
+    #[must_use]
+    pub fn exercise_gate(&self) -> Option<Gate> {
+        let exercise = &self.prover.as_ref()?.exercise;
+        (!exercise.is_empty()).then(|| Gate::Run(RunGate::new("proof", exercise.clone())))
+    }
+
+    /// Every gate, and the exercise of the prover: base has to have the scripts of all of them.
+    #[must_use]
+    pub fn gates_and_exercise(&self) -> Vec<Gate> {
+        self.gates.iter().cloned().chain(self.exercise_gate()).collect()
     }
 
     /// Whether its rounds lock the items they work on.
@@ -341,6 +455,7 @@ impl LoopSpec {
             output: vec![OutputSpec::new(ActionKind::Report)],
             forge: "local".to_owned(),
             open_max: 3,
+            chain_max: CHAIN_MAX,
             ..Self::default()
         }
     }
@@ -350,6 +465,11 @@ impl LoopSpec {
     pub fn outputs(&self, kind: ActionKind) -> bool {
         self.output.iter().any(|output| output.kind == kind)
     }
+}
+
+/// Whether a workflow has a planner: it lists the items, or plans each of them.
+fn plans(workflow: &WorkflowSpec) -> bool {
+    workflow.plan == OnOff::On || workflow.each == LoopMode::GoalLoop
 }
 
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {

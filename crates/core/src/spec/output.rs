@@ -61,9 +61,10 @@ pub struct OutputSpec {
     pub target_max: Option<u32>,
     /// Whether a pull request starts as a draft.
     pub draft: bool,
-    /// Labels for created items.
+    /// Labels for created items; for `issue-label`, the only labels allowed, if there are any.
     pub labels: Vec<String>,
-    /// The only allowed targets (issue or pull request numbers, webhook names); any if empty.
+    /// The only allowed targets (issue or pull request numbers, webhook names); `own` stands for the issues and pull requests
+    /// among the round's items, and `*` allows all. If it is empty, those of the round's items, or any if there are none.
     pub targets: Vec<String>,
 }
 

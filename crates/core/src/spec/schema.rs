@@ -33,7 +33,7 @@ fn close(value: &mut Value) {
 /// The required keys of each block.
 const REQUIRED: &str = "Ask=use RunGate=name,run DiffGate=name,diff ParseGate=name,parse MarkersGate=name,markers \
     LengthGate=name,length SecretsGate=name,secrets LengthRule=file,max JsonRule=path ScoreRule=pattern,better \
-    AgentSpec=use ProverSpec=exercise AttackSpec=roles HeldoutSpec=name,run,cases";
+    AgentSpec=use ProofRequest=url AttackSpec=roles PlateauSpec=window HeldoutSpec=name,run,cases";
 
 fn require(schema: &mut Value, keys: &[&str]) {
     schema["required"] = json!(keys);

@@ -42,6 +42,9 @@ pub struct Triggers {
     /// How missed occurrences are handled.
     #[serde(skip_serializing_if = "super::is_default")]
     pub catch_up: CatchUp,
+    /// How late an occurrence may start and still count as on time; one minute if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grace: Option<TimeSpan>,
     /// How an occurrence is handled while a round is still running.
     #[serde(skip_serializing_if = "super::is_default")]
     pub overlap: Overlap,
@@ -135,6 +138,12 @@ pub struct Ask {
     /// `open-prs`, `open-issues`: one of these people wrote it; the author of a loop's item is the loop's name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub author: Vec<String>,
+    /// `open-prs`, `open-issues`: this account is assigned to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assignee: Option<String>,
+    /// `open-prs`, `open-issues`: its text mentions this account, `@name`, ignoring case.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mention: Option<String>,
     /// `open-prs`, `open-issues`: its title or text contains this, ignoring case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
@@ -170,8 +179,20 @@ fn is_one(batch: &u32) -> bool {
 
 impl Ask {
     /// Every key of a query except `use`.
-    pub const KEYS: [&str; 10] =
-        ["labels", "not_labels", "author", "text", "branch", "paths", "checks", "packages", "follow_own", "batch"];
+    pub const KEYS: [&str; 12] = [
+        "labels",
+        "not_labels",
+        "author",
+        "assignee",
+        "mention",
+        "text",
+        "branch",
+        "paths",
+        "checks",
+        "packages",
+        "follow_own",
+        "batch",
+    ];
 
     /// A built-in probe without a query.
     #[must_use]
@@ -185,8 +206,10 @@ impl Ask {
         Some(match probe {
             "commits" => &["branch"],
             "files" => &["branch", "paths"],
-            "open-prs" => &["labels", "not_labels", "author", "text", "branch", "follow_own", "batch"],
-            "open-issues" => &["labels", "not_labels", "author", "text", "batch"],
+            "open-prs" => {
+                &["labels", "not_labels", "author", "assignee", "mention", "text", "branch", "follow_own", "batch"]
+            }
+            "open-issues" => &["labels", "not_labels", "author", "assignee", "mention", "text", "batch"],
             "failing-ci" => &["checks", "branch", "batch"],
             "outdated" => &["packages", "batch"],
             _ => return None,

@@ -155,12 +155,40 @@ fn clock_far_in_the_past_is_not_trusted_until_it_is_right_or_a_person_accepts_it
                   → set the clock, or accept it with `loopwright thaw`; `loopwright run` works
             10:30 thaw
                   a mark 10:30, given up
+                  a 10:00 missed: was due while the clock was behind the last recorded moment
                   a mark 10:30
             10:30 why a
                   idle, next due at 11:00 (`every 1h`) [idle]
             11:00 wake
                 at 11:00
                   START a 11:00 started: due
+        "#]],
+    );
+}
+
+#[test]
+fn due_times_under_a_clock_that_was_set_back_have_receipts_after_a_thaw() {
+    check(
+        "loop a every=1m
+         1d10:00 load
+         08:00 wake
+         08:30 wake
+         09:11 thaw
+         09:12 wake",
+        expect![[r#"
+            1d10:00 load
+                  a mark 1d10:00
+            08:00 wake
+                at 08:00
+                  TELL clock at 08:00 behind 1d10:00
+            08:30 wake
+            09:11 thaw
+                  a mark 09:11, given up
+                  a 08:00 to 09:11 (72) missed: was due while the clock was behind the last recorded moment
+                  a mark 09:11
+            09:12 wake
+                at 09:12
+                  START a 09:12 started: due
         "#]],
     );
 }
@@ -784,6 +812,46 @@ fn quiet_hours_skip_due_times_and_delay_signals_and_pending_occurrences() {
                   a 21:00 coalesced: a later occurrence replaces it
                   a 22:00 to 1d05:00 (8) quiet: inside quiet hours until 1d06:00
                   a mark 1d05:00
+        "#]],
+    );
+}
+
+/// The jitter of a loop never changes, so a loop whose jitter led into quiet hours would never start.
+#[test]
+fn start_that_jitter_delays_into_quiet_hours_waits_for_their_end() {
+    check(
+        "loop a daily=21:59 quiet=22:00-06:00 jitter=6h
+         20:00 load
+         1d07:00 until",
+        expect![[r#"
+            20:00 load
+                  a mark 20:00
+            1d07:00 until
+                at 1d06:00
+                  START a 21:59 started: due, made up for: it should have started at 1d02:43:50
+        "#]],
+    );
+}
+
+#[test]
+fn grace_decides_how_late_an_occurrence_without_catching_up_may_start() {
+    check(
+        "loop minute every=1h catch_up=skip
+         loop none every=1h catch_up=skip grace=1s
+         loop long every=1h catch_up=skip grace=10m
+         08:30 load
+         09:01 wake",
+        expect![[r#"
+            08:30 load
+                  long mark 08:30
+                  minute mark 08:30
+                  none mark 08:30
+            09:01 wake
+                at 09:01
+                  none 09:00 missed: was due while no scheduler was running (`catch_up: skip`)
+                  none mark 09:00
+                  START long 09:00 started: due
+                  START minute 09:00 started: due
         "#]],
     );
 }

@@ -289,6 +289,8 @@ fn entry(name: &str, words: &[&str]) -> LoopEntry {
     on.daily.extend(value(words, "daily").map(str::to_owned));
     on.quiet = value(words, "quiet").map(str::to_owned);
     on.until = value(words, "until").map(str::to_owned);
+    on.jitter = value(words, "jitter").map(|span| TimeSpan::parse(span).expect("a span"));
+    on.grace = value(words, "grace").map(|span| TimeSpan::parse(span).expect("a span"));
     let schedule = LoopSchedule::of(&on, &key.to_string(), "UTC").expect("a schedule");
     let mut entry = LoopEntry::new(key, schedule);
     entry.overlap = match value(words, "overlap") {

@@ -1,6 +1,8 @@
 //! Walks of events for properties: choices become events that mostly fit the round's phase. The memory of accepted
 //! events is independent of the code under test. Test material only.
 
+mod goal;
+
 use loopwright_core::actor::Actor;
 use loopwright_core::budget::{BudgetLimit, Reservation, Spend, SpendKnown, Tokens};
 use loopwright_core::calibration::PlantKind;
@@ -11,9 +13,10 @@ use loopwright_core::outbox::StagedItem;
 use loopwright_core::provider::{ProviderTrouble, TroubleKind};
 use loopwright_core::round::{
     AgentEnd, AnswerWindow, BaselineFinished, Boundary, CandidateSealed, CeilingReached, ChangeFact, CheckerResult,
-    DeliveryEnded, DeliveryResult, Event, Expired, GatesFinished, MakerResult, MemoryRecalled, PersonDecision, Phase,
-    PlantedChange, ProbeAnswer, ProbeItem, RoleEnded, RoleResult, RoleStarted, Round, RoundRecorded, RoundResumed,
-    RoundStarted, RoundStopped, SealFindings, Stage, StageFailed, StagedBatch, StoppedBy, WorkspaceIsolated,
+    DeliveryEnded, DeliveryResult, Event, Expired, GatesFinished, MakerResult, MemoryRecalled, PersonDecision,
+    PersonSteer, Phase, PlantedChange, ProbeAnswer, ProbeItem, QuestionHeld, RoleEnded, RoleResult, RoleStarted, Round,
+    RoundPaused, RoundRecorded, RoundResumed, RoundStarted, RoundStopped, SealFindings, Stage, StageFailed,
+    StagedBatch, StoppedBy, WorkspaceIsolated,
 };
 use loopwright_core::spec::{ActionKind, CheckMode, Gate, ItemsForm, LoopSpec, OutputSpec, ProbeSpec, Role, RunGate};
 use loopwright_core::units::Usd;
@@ -57,8 +60,15 @@ pub(crate) struct Seen {
     pub(crate) makers: Vec<u32>,
     /// Agents whose start was accepted and whose end was not.
     pub(crate) at_work: u32,
-    /// The highest number of concurrent starts.
+    /// The highest number of concurrent starts, without attackers.
     pub(crate) at_once: u32,
+    /// The brief of the accepted plan.
+    pub(crate) brief: Option<String>,
+    /// The proof since the last seal works and has an artefact.
+    pub(crate) proven: bool,
+    /// The attack since the last seal ended without a reproduced blocking finding.
+    pub(crate) attacked: bool,
+    blocking: BTreeSet<String>,
 }
 
 impl Seen {
@@ -68,11 +78,14 @@ impl Seen {
                 if started.role == Role::Maker {
                     self.makers.push(started.attempt);
                 }
-                self.begins();
+                if started.role != Role::Attacker {
+                    self.begins();
+                }
             }
             Event::Recovered => self.at_work = 0,
             Event::Sealed(sealed) => {
-                *self = Self { makers: std::mem::take(&mut self.makers), at_once: self.at_once, ..Self::default() };
+                let (makers, brief) = (std::mem::take(&mut self.makers), self.brief.take());
+                *self = Self { makers, brief, at_once: self.at_once, ..Self::default() };
                 self.sealed = Some(sealed.candidate.clone());
                 self.sensitive = !sealed.findings.sensitive.is_empty();
             }
@@ -82,11 +95,14 @@ impl Seen {
             }
             Event::RoleEnded(ended) => {
                 self.at_work = 0;
+                self.note_goal(ended);
                 let RoleResult::Checker(checked) = &ended.result else { return };
                 let usable = ended.end == AgentEnd::Exited { code: 0 };
                 self.passed = usable && matches!(checked.judgement, Judgement::Pass { .. });
                 self.escalated = usable && matches!(checked.judgement, Judgement::Escalate { .. });
             }
+            Event::Proved(proof) => self.note_proof(proof),
+            Event::Attacked(attacked) => self.note_attack(attacked),
             Event::Decided { decision } => self.auto = decision.is_auto(),
             Event::Approved(said) => {
                 self.approved = Some(said.candidate.clone());
@@ -136,6 +152,7 @@ pub(crate) fn start(choice: &Choice) -> RoundStarted {
     if choice.a.is_multiple_of(7) {
         spec.check = CheckMode::None;
     }
+    goal::declare(&mut spec, choice);
     if choice.b.is_multiple_of(5) {
         spec.on.probe = Some(ProbeSpec::Run { run: vec!["./probe".into()], items: ItemsForm::Lines, batch: 1 });
     }
@@ -150,13 +167,18 @@ pub(crate) fn start(choice: &Choice) -> RoundStarted {
         actor: "linus".into(),
         item: None,
         more: Vec::new(),
+        chain: 0,
         dry_run: choice.kind > 240,
         boundary: Boundary::default(),
         refusal: None,
         inputs: vec![("fix.script".into(), "hash".into())],
         provider_wait_ms: if choice.b.is_multiple_of(2) { 900_000 } else { 0 },
+        waits_first: !choice.b.is_multiple_of(5),
         retry_of: choice.b.is_multiple_of(3).then(|| "r0".to_owned()),
         calibration: choice.kind.is_multiple_of(11),
+        rebase: choice.kind.is_multiple_of(13).then(loopwright_core::round::RebaseOrigin::default),
+        workflow: None,
+        goal: None,
     }
 }
 
@@ -208,10 +230,19 @@ pub(crate) fn strangers(round: &Round, choice: &Choice) -> Vec<Event> {
         Event::RoleStarted(turn(round, Role::Maker, attempt, choice)),
         Event::Waited,
         Event::Resent,
+        Event::Steered(PersonSteer { actor: "ada".into(), text: "smaller".into() }),
+        Event::Paused(RoundPaused { actor: "ada".into(), why: "lunch".into() }),
+        held(choice),
         resumed(choice),
         made(attempt, choice),
         sealed(attempt, choice),
         planted(),
+        goal::planned(0, choice),
+        goal::attacker_started(round, attempt),
+        goal::attacked_by(round, attempt, choice),
+        goal::proved(attempt, choice),
+        goal::reproduced(round, attempt, choice),
+        Event::RoleStarted(turn(round, Role::Planner, 0, choice)),
         Event::Gated(GatesFinished { attempt, results: results(round, choice), inputs_edited: Vec::new() }),
         Event::RoleStarted(RoleStarted { nonce: Some("n".into()), ..agent(Role::Checker, attempt) }),
         checked(attempt, choice),
@@ -249,7 +280,9 @@ fn fitting(round: &Round, choice: &Choice) -> Event {
         Phase::Making(loopwright_core::round::AgentRun::Due) => {
             Event::RoleStarted(turn(round, Role::Maker, attempt + 1, choice))
         }
-        Phase::Making(loopwright_core::round::AgentRun::Again) => {
+        Phase::Planning(loopwright_core::round::AgentRun::Started) => goal::planned(attempt, choice),
+        Phase::Planning(_) => Event::RoleStarted(turn(round, Role::Planner, attempt, choice)),
+        Phase::Making(loopwright_core::round::AgentRun::Again | loopwright_core::round::AgentRun::NextPhase) => {
             Event::RoleStarted(turn(round, Role::Maker, attempt, choice))
         }
         Phase::Held(..) => Event::Waited,
@@ -271,16 +304,22 @@ fn fitting(round: &Round, choice: &Choice) -> Event {
             Event::RoleStarted(RoleStarted { nonce: Some("n".into()), ..turn })
         }
         Phase::Sealing => sealed(attempt, choice),
-        Phase::Gating => {
+        Phase::Gating | Phase::PlantGating => {
             let edited = choice.b.is_multiple_of(9).then(|| "tests/a".to_owned());
             let inputs_edited = edited.into_iter().collect();
             Event::Gated(GatesFinished { attempt, results: results(round, choice), inputs_edited })
         }
-        Phase::Checking(_, loopwright_core::round::AgentRun::Due | loopwright_core::round::AgentRun::Again) => {
+        Phase::Proving(_) => goal::proved(attempt, choice),
+        Phase::Attacking(_) if !round.facts().running.is_empty() && !choice.a.is_multiple_of(4) => {
+            goal::attacked_by(round, attempt, choice)
+        }
+        Phase::Attacking(_) => goal::attacker_started(round, attempt),
+        Phase::Reproducing(_) => goal::reproduced(round, attempt, choice),
+        Phase::Checking(_, loopwright_core::round::AgentRun::Started) => checked(attempt, choice),
+        Phase::Checking(..) => {
             let turn = turn(round, Role::Checker, attempt, choice);
             Event::RoleStarted(RoleStarted { nonce: Some("n".into()), ..turn })
         }
-        Phase::Checking(_, loopwright_core::round::AgentRun::Started) => checked(attempt, choice),
         Phase::Approving(_) if choice.a.is_multiple_of(3) => Event::Decided { decision: GateDecision::escalate("no") },
         Phase::Approving(_) => Event::Decided { decision: GateDecision::AutoProceed },
         Phase::Waiting(_) if round.facts().is_blocked && choice.b.is_multiple_of(3) => Event::Resent,
@@ -293,8 +332,11 @@ fn fitting(round: &Round, choice: &Choice) -> Event {
             }),
             1 => Event::Denied(said(round, choice)),
             2 => Event::Expired(Expired::default()),
+            3 if choice.b.is_multiple_of(4) => held(choice),
             _ => Event::Approved(said(round, choice)),
         },
+        // Earlier builds continued to the items behind a change in doubt.
+        Phase::Doubting(_) if choice.b.is_multiple_of(3) => delivered(first_open(round), choice),
         Phase::Doubting(_) => match choice.a % 4 {
             0 => Event::Recorded(RoundRecorded {
                 report: Some("/r".into()),
@@ -305,12 +347,7 @@ fn fitting(round: &Round, choice: &Choice) -> Event {
             1 => Event::Denied(said(round, choice)),
             _ => Event::Approved(said(round, choice)),
         },
-        Phase::Sending(_) => {
-            let open: Vec<_> = outward(round)
-                .filter(|position| !round.facts().deliveries.iter().any(|(done, _)| done == position))
-                .collect();
-            delivered(open.first().copied().unwrap_or(1), choice)
-        }
+        Phase::Sending(_) => delivered(first_open(round), choice),
         Phase::Recording(_) | Phase::Ended(_) => Event::Recorded(RoundRecorded {
             report: Some("/r".into()),
             network: Default::default(),
@@ -318,6 +355,11 @@ fn fitting(round: &Round, choice: &Choice) -> Event {
             debts: None,
         }),
     }
+}
+
+fn first_open(round: &Round) -> u32 {
+    let is_open = |position: &u32| !round.facts().deliveries.iter().any(|(done, _)| done == position);
+    outward(round).find(is_open).unwrap_or(1)
 }
 
 fn planted() -> Event {
@@ -333,7 +375,7 @@ fn planted() -> Event {
 }
 
 fn probed(choice: &Choice) -> Event {
-    let item = ProbeItem { key: "7".into(), title: Some("t".into()), data: None };
+    let item = ProbeItem { key: "7".into(), title: Some("t".into()), data: None, chain: 0 };
     Event::Probed(match choice.a % 8 {
         0 => ProbeAnswer::Nothing,
         1 => ProbeAnswer::Failed { text: "exit 7".into() },
@@ -347,12 +389,14 @@ pub(crate) fn agent(role: Role, attempt: u32) -> RoleStarted {
     RoleStarted {
         role,
         attempt,
+        part: None,
         agent: "scripted".into(),
         version: None,
         model: None,
         cookie: "c".into(),
         reserved,
         day: None,
+        loop_day: None,
         nonce: None,
         place: 0,
         left: 0,
@@ -423,6 +467,7 @@ fn ended(attempt: u32, choice: &Choice, result: RoleResult) -> Event {
         spend: spend(choice),
         models: Vec::new(),
         counted: Default::default(),
+        refused_calls: 0,
         transcript: Some("hash".into()),
         result,
     }))
@@ -456,6 +501,7 @@ fn sealed(attempt: u32, choice: &Choice) -> Event {
             sensitive: found(choice.a.is_multiple_of(6), ".github/ci.yml"),
             notes: found(rare == 7, "note"),
             proposed_before: found(rare == 8, "round r1").pop(),
+            ..SealFindings::default()
         },
         destination: found(choice.a.is_multiple_of(2), "acme/app").pop(),
     }))
@@ -469,7 +515,8 @@ fn results(round: &Round, choice: &Choice) -> Vec<GateResult> {
         3 if choice.b.is_multiple_of(3) => GateStatus::Skipped,
         _ => GateStatus::Passed,
     };
-    let names: Vec<_> = round.facts().started.spec.gates.iter().map(|gate| gate.name().to_owned()).collect();
+    let declared = round.facts().started.spec.gates.iter().map(|gate| gate.name().to_owned());
+    let names: Vec<_> = declared.chain(round.facts().regressions.iter().map(|check| check.gate.clone())).collect();
     let mut results: Vec<_> = names.iter().map(|name| GateResult::new(name.as_str(), status)).collect();
     for result in &mut results {
         result.excerpt = format!("line {}", choice.b % 3);
@@ -500,6 +547,11 @@ fn checked(attempt: u32, choice: &Choice) -> Event {
     ended(attempt, choice, RoleResult::Checker(CheckerResult { judgement, shown }))
 }
 
+fn held(choice: &Choice) -> Event {
+    let (until_ms, at_ms) = (i64::from(choice.b) * 2, i64::from(choice.a));
+    Event::QuestionHeld(QuestionHeld { actor: "ada".into(), candidate: String::new(), until_ms, why: None, at_ms })
+}
+
 /// Short enough that some answers come too late.
 fn window(choice: &Choice) -> Option<AnswerWindow> {
     choice.b.is_multiple_of(2).then_some(AnswerWindow { from_ms: 0, until_ms: 200 })
@@ -515,6 +567,7 @@ fn said(round: &Round, choice: &Choice) -> PersonDecision {
         why: Some("because".into()),
         at_ms: Some(i64::from(choice.kind)),
         position: choice.a.is_multiple_of(3).then(|| u32::from(choice.b % 3)),
+        same_as: None,
     }
 }
 
@@ -525,7 +578,7 @@ fn delivered(position: u32, choice: &Choice) -> Event {
         1 => DeliveryResult::Refused { text: text() },
         2 => DeliveryResult::Quarantined { text: text() },
         3 => DeliveryResult::Blocked { text: text(), maybe_sent: choice.b.is_multiple_of(2) },
-        _ => DeliveryResult::Sent { place: "pulls/1.md".into() },
+        _ => DeliveryResult::Sent { place: "pulls/1.md".into(), note: None },
     };
     Event::Delivered(DeliveryEnded { position, result })
 }

@@ -1,20 +1,25 @@
 //! A short notation for events: a word and `key=value` pairs on each line. Test material only.
 
 use loopwright_core::actor::Actor;
+use loopwright_core::attack::{AttackFinding, AttackRole, FindingSeverity, FindingsReading, merge_findings};
 use loopwright_core::budget::{BudgetLimit, Reservation, Spend, Tokens};
 use loopwright_core::gate::{GateResult, GateStatus};
+use loopwright_core::goal_plan::{PlanDraft, PlanPhase};
 use loopwright_core::human_gate::GateDecision;
 use loopwright_core::level::LoopLevel;
 use loopwright_core::outbox::StagedItem;
 use loopwright_core::provider::{ProviderTrouble, TroubleKind};
 use loopwright_core::round::{
-    AgentEnd, AnswerWindow, BaselineFinished, Boundary, CandidateSealed, CeilingReached, ChangeFact, CheckerResult,
-    DeliveryEnded, DeliveryResult, Event, Expired, GatesFinished, MakerResult, MemoryRecalled, PersonDecision,
-    ProbeAnswer, ProbeItem, RoleEnded, RoleResult, RoleStarted, RoundRecorded, RoundResumed, RoundStarted,
-    RoundStopped, SealFindings, ShownChange, Stage, StageFailed, StagedBatch, StoppedBy, WorkspaceIsolated,
+    AgentEnd, AnswerWindow, AttackFinished, AttackerResult, BaselineFinished, Boundary, CandidateSealed,
+    CeilingReached, ChangeFact, CheckerResult, DeliveryEnded, DeliveryResult, Event, Expired, GatesFinished,
+    MakerResult, MemoryRecalled, PersonDecision, PersonSteer, PlannerResult, ProbeAnswer, ProbeItem, ProofArtefact,
+    ProofFinished, ProofVerdict, QuestionHeld, ReproductionEnd, ReproductionResult, RoleEnded, RoleResult, RoleStarted,
+    RoundPaused, RoundRecorded, RoundResumed, RoundStarted, RoundStopped, SealFindings, ShownChange, Stage,
+    StageFailed, StagedBatch, StoppedBy, WorkspaceIsolated,
 };
 use loopwright_core::spec::{
-    ActionKind, AgentSpec, AgentUse, CheckMode, Gate, ItemsForm, LoopSpec, OutputSpec, ProbeSpec, Role, RunGate,
+    ActionKind, AgentSpec, AgentUse, AttackSpec, CheckMode, Gate, ItemsForm, LoopMode, LoopSpec, OutputSpec,
+    PlateauSpec, ProbeSpec, ProverSpec, Role, RunGate,
 };
 use loopwright_core::units::Usd;
 use loopwright_core::verdict::{Judgement, ScoredVerdict, VerdictWord};
@@ -27,7 +32,7 @@ pub(crate) fn events(text: &str) -> Vec<Event> {
     let mut events = vec![first];
     for line in lines {
         let words = Words::of(line);
-        if words.first == "maker-started" && !words.has("again") {
+        if words.first == "maker-started" && !words.has("again") && !words.has("next") {
             attempt += 1;
         }
         events.push(event(&words, attempt));
@@ -64,20 +69,24 @@ fn started(words: &Words<'_>) -> Event {
     let mut spec = LoopSpec::new("demo", "mend the sum", level);
     spec.attempts = words.get("attempts").map_or(3, |text| text.parse().expect("a number"));
     spec.gates = words.list("gates").into_iter().map(|name| gate(&name)).collect();
-    spec.output =
-        words.list("output").iter().map(|kind| OutputSpec::new(ActionKind::read(kind).expect("a kind"))).collect();
+    let output = |kind: &String| OutputSpec::new(ActionKind::read(kind).expect("a kind"));
+    spec.output = words.list("output").iter().map(output).collect();
     if spec.output.is_empty() {
         spec.output = vec![OutputSpec::new(ActionKind::PullRequest)];
     }
-    for (role, key) in [(Role::Maker, "maker"), (Role::Checker, "checker")] {
-        if let Some((first, rest)) = words.list(key).split_first() {
-            let agent = AgentUse::ALL.into_iter().find(|agent| agent.word() == first).expect("an agent");
-            spec.agents.insert(role, AgentSpec { fallback: rest.to_vec(), ..AgentSpec::new(agent) });
-        }
-    }
+    add_agents(words, &mut spec);
     spec.approvers = words.list("approvers");
     spec.approvals.quorum = words.get("quorum").map_or(1, |text| text.parse().expect("a number"));
     spec.approvals.separate = words.has("separate");
+    if words.has("goal") {
+        spec.mode = LoopMode::GoalLoop;
+    }
+    if words.has("prover") {
+        spec.prover = Some(ProverSpec { exercise: vec!["./exercise".into()], ..ProverSpec::default() });
+    }
+    let roles: Vec<_> = words.list("attack").into_iter().map(AttackRole::BuiltIn).collect();
+    spec.attack = (!roles.is_empty()).then_some(AttackSpec { roles, timeout: None });
+    spec.plateau = words.get("plateau").map(|text| PlateauSpec { window: text.parse().expect("a number") });
     if words.has("unchecked") {
         spec.check = CheckMode::None;
     }
@@ -93,16 +102,30 @@ fn started(words: &Words<'_>) -> Event {
         spec_hash: "hash".into(),
         spec,
         actor: "tester".into(),
-        item: words.get("item").map(|key| ProbeItem { key: key.into(), title: None, data: None }),
+        item: words.get("item").map(|key| ProbeItem { key: key.into(), title: None, data: None, chain: 0 }),
         more: Vec::new(),
+        chain: 0,
         dry_run: words.has("dry-run"),
         boundary: Boundary::default(),
         refusal: words.get("refusal").map(|text| text.replace('-', " ")),
         inputs: Vec::new(),
         provider_wait_ms: words.get("wait").map_or(0, |text| text.parse::<u64>().expect("seconds") * 1000),
+        waits_first: !words.has("fallback-first"),
         retry_of: None,
         calibration: false,
+        rebase: words.has("rebase").then(loopwright_core::round::RebaseOrigin::default),
+        workflow: None,
+        goal: None,
     }))
+}
+
+fn add_agents(words: &Words<'_>, spec: &mut LoopSpec) {
+    for (role, key) in [(Role::Maker, "maker"), (Role::Checker, "checker")] {
+        if let Some((first, rest)) = words.list(key).split_first() {
+            let agent = AgentUse::ALL.into_iter().find(|agent| agent.word() == first).expect("an agent");
+            spec.agents.insert(role, AgentSpec { fallback: rest.to_vec(), ..AgentSpec::new(agent) });
+        }
+    }
 }
 
 /// `name`, or `name!` for a gate that must be red before.
@@ -112,6 +135,7 @@ fn gate(name: &str) -> Gate {
     Gate::Run(gate)
 }
 
+/// Long because it is the table of the notation's words.
 fn event(words: &Words<'_>, attempt: u32) -> Event {
     match words.first {
         "recalled" => Event::Recalled(MemoryRecalled {
@@ -121,6 +145,12 @@ fn event(words: &Words<'_>, attempt: u32) -> Event {
         "probed" => Event::Probed(probed(words)),
         "isolated" => Event::Isolated(WorkspaceIsolated { base: "b0".into(), branch: Some("main".into()) }),
         "baselined" => Event::Baselined(BaselineFinished { results: results(words) }),
+        "planner-started" => Event::RoleStarted(agent(words, Role::Planner, attempt)),
+        "planned" => ended(words, attempt, RoleResult::Planner(planned(words))),
+        "attacker-started" => Event::RoleStarted(attacker(words, attempt)),
+        "attacked-by" => attacked_by(words, attempt),
+        "proved" => Event::Proved(proved(words, attempt)),
+        "attacked" => Event::Attacked(AttackFinished { attempt, reproductions: reproductions(words) }),
         "maker-started" => Event::RoleStarted(agent(words, Role::Maker, attempt)),
         "made" => ended(words, attempt, RoleResult::Maker(made(words))),
         "sealed" => Event::Sealed(Box::new(sealed(words, attempt))),
@@ -157,6 +187,15 @@ fn event(words: &Words<'_>, attempt: u32) -> Event {
         "recovered" => Event::Recovered,
         "waited" => Event::Waited,
         "resent" => Event::Resent,
+        "steered" => Event::Steered(PersonSteer { actor: "ada".into(), text: "smaller".into() }),
+        "question-held" => Event::QuestionHeld(QuestionHeld {
+            actor: said(words).actor,
+            candidate: String::new(),
+            until_ms: words.get("until").expect("until=").parse().expect("a number"),
+            why: None,
+            at_ms: at_ms(words).expect("at="),
+        }),
+        "paused" => Event::Paused(RoundPaused { actor: "ada".into(), why: "lunch".into() }),
         "resumed" => Event::Resumed(RoundResumed {
             actor: "ada".into(),
             provider_wait_ms: words.get("wait").map_or(0, |text| text.parse::<u64>().expect("seconds") * 1000),
@@ -176,7 +215,7 @@ fn probed(words: &Words<'_>) -> ProbeAnswer {
     if words.has("failed") {
         return ProbeAnswer::Failed { text: "exit 7".into() };
     }
-    let items = words.list("items").into_iter().map(|key| ProbeItem { key, title: None, data: None });
+    let items = words.list("items").into_iter().map(|key| ProbeItem { key, title: None, data: None, chain: 0 });
     ProbeAnswer::Work { items: items.collect() }
 }
 
@@ -186,16 +225,103 @@ fn agent(words: &Words<'_>, role: Role, attempt: u32) -> RoleStarted {
     RoleStarted {
         role,
         attempt,
+        part: None,
         agent: words.get("with").unwrap_or("scripted").into(),
         version: None,
         model: words.get("model").map(str::to_owned),
         cookie: "c".into(),
         reserved: Reservation { tokens: 100, usd: Usd(1_000_000) },
         day: None,
+        loop_day: None,
         nonce: (role == Role::Checker).then(|| "n".to_owned()),
         place: number("place"),
         left: number("left"),
     }
+}
+
+/// `planned phases=parser,printer`, `planned missing`, `planned malformed`, `planned cannot`.
+fn planned(words: &Words<'_>) -> PlannerResult {
+    let phase = |title: String| PlanPhase { title, text: "text".into() };
+    let phases: Vec<_> = words.list("phases").into_iter().map(phase).collect();
+    let plan = if words.has("missing") {
+        PlanDraft::Missing { file: "PLAN.md".into() }
+    } else if words.has("malformed") {
+        PlanDraft::Malformed { why: "PLAN.md is not UTF-8".into() }
+    } else {
+        let phases = if phases.is_empty() { vec![phase("all".into())] } else { phases };
+        PlanDraft::Written { brief: "why".into(), plan: "how".into(), phases }
+    };
+    PlannerResult { plan, cannot: words.has("cannot").then(|| "the goal contradicts itself".to_owned()) }
+}
+
+/// `attacker-started security`.
+fn attacker(words: &Words<'_>, attempt: u32) -> RoleStarted {
+    let part = words.rest.first().map(|role| (*role).to_owned());
+    RoleStarted {
+        cookie: format!("c-{}", part.as_deref().unwrap_or_default()),
+        part,
+        ..agent(words, Role::Attacker, attempt)
+    }
+}
+
+/// `attacked-by security high=empty-input,nan low=colour`; `bare` findings have no reproduction.
+fn attacked_by(words: &Words<'_>, attempt: u32) -> Event {
+    let finding = |severity, trigger: String| AttackFinding {
+        severity,
+        title: format!("breaks on {trigger}"),
+        path: "sum.py".into(),
+        line: Some(2),
+        reproduction: (!words.has("bare")).then(|| format!("./sum.py {trigger}")),
+        trigger,
+    };
+    let each = FindingSeverity::ALL.into_iter();
+    let findings = each.flat_map(|one| words.list(one.word()).into_iter().map(move |trigger| finding(one, trigger)));
+    let findings = match words.get("reading") {
+        Some("missing") => FindingsReading::Missing,
+        Some("malformed") => FindingsReading::Malformed { why: "not JSON".into() },
+        Some("forged") => FindingsReading::Forged { why: "the nonce is not the one of this attack".into() },
+        _ => FindingsReading::Findings { findings: findings.collect() },
+    };
+    let cookie = words.rest.first().map(|role| format!("c-{role}"));
+    let Event::RoleEnded(end) = ended(words, attempt, RoleResult::Attacker(AttackerResult { findings })) else {
+        unreachable!("an end is an end")
+    };
+    Event::RoleEnded(Box::new(RoleEnded { cookie, ..*end }))
+}
+
+/// `proved works`, `proved broken`, `proved unverifiable`, `proved works bare` without an artefact.
+fn proved(words: &Words<'_>, attempt: u32) -> ProofFinished {
+    let verdict = words.rest.first().and_then(|word| ProofVerdict::parse(word)).expect("a verdict");
+    let artefact = ProofArtefact { name: "exercise.log".into(), hash: "h".into(), bytes: 3 };
+    let artefacts = if words.has("bare") { Vec::new() } else { vec![artefact] };
+    let text = format!("the exercise says {verdict}");
+    ProofFinished { attempt, verdict, text, excerpt: "output".into(), artefacts, duration_ms: 5 }
+}
+
+/// `attacked empty-input=reproduced nan=not-there x=inconclusive`: the results by trigger.
+fn reproductions(words: &Words<'_>) -> Vec<ReproductionResult> {
+    let result = |word: &&str| {
+        let (trigger, end) = word.split_once('=')?;
+        let end = match end {
+            "reproduced" => ReproductionEnd::Reproduced,
+            "not-there" => ReproductionEnd::NotThere,
+            _ => ReproductionEnd::Inconclusive { why: "timeout".into() },
+        };
+        Some(ReproductionResult { key: finding_key(trigger), end, excerpt: String::new(), script: 0 })
+    };
+    words.rest.iter().filter_map(result).collect()
+}
+
+fn finding_key(trigger: &str) -> String {
+    let finding = AttackFinding {
+        severity: FindingSeverity::High,
+        title: String::new(),
+        path: "sum.py".into(),
+        line: None,
+        trigger: trigger.into(),
+        reproduction: None,
+    };
+    merge_findings([("x", [finding].as_slice())]).remove(0).key
 }
 
 /// The time at which histories begin, in seconds since 1970.
@@ -242,6 +368,7 @@ fn ended(words: &Words<'_>, attempt: u32, result: RoleResult) -> Event {
         spend: spend(words),
         models: Vec::new(),
         counted: Default::default(),
+        refused_calls: 0,
         transcript: None,
         result,
     }))
@@ -289,8 +416,8 @@ fn sealed(words: &Words<'_>, attempt: u32) -> CandidateSealed {
             missing_tests: words.list("missing"),
             outside: words.list("outside"),
             sensitive: words.list("sensitive"),
-            notes: Vec::new(),
             proposed_before: words.list("proposed").pop(),
+            ..SealFindings::default()
         },
         destination: None,
     }
@@ -302,6 +429,10 @@ fn results(words: &Words<'_>) -> Vec<GateResult> {
     let result = |word: &&str| {
         let (name, status) = word.split_once('=')?;
         let (_, status) = statuses.into_iter().find(|(word, _)| *word == status)?;
+        let name = match name.strip_prefix("regression-") {
+            Some(trigger) => format!("regression-{}", finding_key(trigger)),
+            None => name.to_owned(),
+        };
         let mut result = GateResult::new(name, status);
         result.reason = (status != GateStatus::Passed).then(|| words.get("why").unwrap_or("exit").to_owned());
         result.excerpt = words.get("why").unwrap_or("exit").to_owned();
@@ -337,6 +468,7 @@ fn said(words: &Words<'_>) -> PersonDecision {
         why: words.get("why").map(str::to_owned),
         at_ms: at_ms(words),
         position: words.get("item").and_then(|text| text.parse().ok()),
+        same_as: None,
     }
 }
 
@@ -354,7 +486,7 @@ fn actor(text: &str) -> Actor {
 fn delivered(words: &Words<'_>) -> DeliveryEnded {
     let position = words.rest.first().and_then(|text| text.parse().ok()).expect("a position");
     let result = match words.rest.get(1).copied() {
-        Some("sent") => DeliveryResult::Sent { place: "pulls/1.md".into() },
+        Some("sent") => DeliveryResult::Sent { place: "pulls/1.md".into(), note: None },
         Some("in-doubt") => DeliveryResult::InDoubt { text: "the answer was lost".into() },
         Some("refused") => DeliveryResult::Refused { text: "foreign commits on the branch".into() },
         Some("blocked") => DeliveryResult::Blocked { text: "the token is not valid".into(), maybe_sent: false },

@@ -28,7 +28,7 @@ pub(crate) async fn moments(state: &Path, loop_name: &str) -> Result<(), Box<dyn
         let started_ms = round.map(|round| round.started_ms);
         println!(
             "{}",
-            json!({"receipt": receipt.receipt, "due_ms": receipt.due_ms, "at_ms": receipt.at_ms, "started_ms": started_ms})
+            json!({"receipt": receipt.receipt.word(), "due_ms": receipt.due_ms, "at_ms": receipt.at_ms, "started_ms": started_ms})
         );
     }
     Ok(store.close().await?)

@@ -13,11 +13,13 @@ mod protocol;
 
 use super::driver::{ProgramLaunch, StartContext, run_program};
 use super::installed::{self, InstalledAgent};
+use super::steering_files::{self, INSTRUCTION_FILES};
+use super::tools::unsupported_error;
 use super::{Agent, AgentCapabilities, AgentError, AgentInvocation, AgentLog, AgentOutcome};
 use crate::proc::{CancelToken, ProcessRunner, StartedProcess, StdinFeed, StdinSource};
 use conversation::AcpConversation;
 use loopwright_core::BoxFuture;
-use loopwright_core::spec::AgentUse;
+use loopwright_core::spec::{AgentSpec, AgentUse};
 use policy::AcpPolicy;
 use profile::AcpAgentProfile;
 use std::ffi::OsString;
@@ -25,6 +27,17 @@ use std::path::{Path, PathBuf};
 
 /// Bytes that may be queued until the program reads them, besides its brief.
 const UNREAD_MAX: usize = 1 << 20;
+
+/// Checks that the loop file names a model for a program that has none of its own.
+pub(super) fn ensure_model(agent: &AgentSpec) -> Result<(), AgentError> {
+    let program = agent.run.first().filter(|_| agent.agent == AgentUse::Acp && agent.model.is_none());
+    match program.filter(|program| AcpAgentProfile::from_path(Path::new(program)).needs_model()) {
+        Some(program) => {
+            Err(unsupported_error(format!("`{program}` has no model of its own"), "name one with `model:`"))
+        }
+        None => Ok(()),
+    }
+}
 
 /// An agent that uses the Agent Client Protocol.
 #[derive(Debug, Clone)]
@@ -55,16 +68,16 @@ impl AcpAgent {
         Ok(Self { installed, args: args.to_vec(), known: AcpAgentProfile::from_path(Path::new(name)) })
     }
 
-    fn launch(&self, invocation: &AgentInvocation, feed: &StdinFeed) -> ProgramLaunch {
-        ProgramLaunch {
+    fn launch(&self, invocation: &AgentInvocation, feed: &StdinFeed) -> Result<ProgramLaunch, AgentError> {
+        Ok(ProgramLaunch {
             args: self.args.iter().map(OsString::from).collect(),
-            env: self.known.env(invocation),
+            env: self.known.env(invocation)?,
             stdin: StdinSource::Feed(feed.clone()),
             files: self.known.files(invocation),
-            hidden: self.known.instructions(),
-            hidden_below: self.known.instructions_below(),
+            hidden: steering_files::at_top(),
+            hidden_below: INSTRUCTION_FILES.to_vec(),
             needs_hidden: self.known.settings(),
-        }
+        })
     }
 
     async fn run(&self, start: StartContext<'_>) -> Result<AgentOutcome, AgentError> {
@@ -72,7 +85,7 @@ impl AcpAgent {
         let policy = AcpPolicy::from_invocation(invocation, self.known.default_asks())?;
         // Escaped for JSON, one byte of the brief becomes at most six.
         let feed = StdinFeed::new(invocation.prompt.len().saturating_mul(6).saturating_add(UNREAD_MAX));
-        let launch = self.launch(invocation, &feed);
+        let launch = self.launch(invocation, &feed)?;
         let talk = AcpConversation::begin(feed, policy, self.known, invocation);
         run_program(&self.installed, ("the agent", None), launch, Box::new(talk), start).await
     }

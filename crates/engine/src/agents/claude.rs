@@ -68,6 +68,9 @@ fn args(invocation: &AgentInvocation) -> Result<Vec<OsString>, AgentError> {
     if let Some(model) = &invocation.model {
         option("--model", model.into());
     }
+    if let Some(effort) = invocation.options.effort {
+        option("--effort", effort.word().into());
+    }
     if let Some(turns) = invocation.limits.turns {
         option("--max-turns", turns.to_string().into());
     }

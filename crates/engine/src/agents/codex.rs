@@ -8,12 +8,12 @@ use super::driver::{
     AgentDialect, AgentStreamReader, ProgramLaunch, in_home, launch_env, login_files, own_folder, provider_url,
 };
 use super::stream_observer::{StreamObserver, UsageFigure};
-use super::tools::{self, AgentTool, unsupported_error};
+use super::tools::{self, AgentTool, ToolGround};
 use super::{AgentCapabilities, AgentError, AgentInvocation, json};
 use crate::proc::{RunEnd, StdinSource};
 use loopwright_core::budget::Tokens;
 use loopwright_core::provider::ProviderTrouble;
-use loopwright_core::spec::Role;
+use loopwright_core::spec::{AgentUse, Role};
 use loopwright_core::verdict;
 use serde::Deserialize;
 use serde_json::Value;
@@ -75,21 +75,14 @@ impl CodexSandbox {
     /// The setting that a list of tools requires, if Codex can enforce it.
     fn for_tools(invocation: &AgentInvocation) -> Result<Self, AgentError> {
         let tools = tools::tools_for(invocation)?;
-        let has = |tool| tools.contains(&tool);
-        let refuse = |what: &str| Err(unsupported_error(format!("codex cannot be restricted to {what}"), HINT));
-        if has(AgentTool::WebFetch) {
-            return refuse("`WebFetch`: it has no such tool");
-        }
-        let (writes, runs) = (has(AgentTool::Edit) || has(AgentTool::Write), has(AgentTool::Bash));
-        let room = &invocation.view;
-        match (writes, runs) {
-            (true, false) => refuse("a list without `Bash`: it changes files by running commands"),
-            (true, true) if room.confine().is_some() => Ok(Self::Walls),
-            (true, true) => Ok(Self::Workspace),
-            (false, _) if room.confine().is_none() => Ok(Self::Reading),
-            (false, _) if room.is_read_only() => Ok(Self::Walls),
-            (false, _) => refuse("a list without `Edit` and `Write` in a writable workspace"),
-        }
+        let ground = tools::ground_of(invocation);
+        tools::ensure_kept(AgentUse::Codex, &tools, ground)?;
+        let writes = tools.contains(&AgentTool::Edit) || tools.contains(&AgentTool::Write);
+        Ok(match (writes, ground) {
+            (_, ToolGround::ReadOnly | ToolGround::Writable) => Self::Walls,
+            (true, ToolGround::Open) => Self::Workspace,
+            (false, ToolGround::Open) => Self::Reading,
+        })
     }
 
     fn word(self) -> &'static str {
@@ -100,8 +93,6 @@ impl CodexSandbox {
         }
     }
 }
-
-const HINT: &str = "leave `tools` out for codex, or choose another agent for this role";
 
 fn args(invocation: &AgentInvocation, url: Option<&str>, reach: CodexSandbox, schema: &Path) -> Vec<OsString> {
     // Nothing of the user's or the repository's is loaded, and an unknown option is an error.
@@ -129,7 +120,8 @@ fn args(invocation: &AgentInvocation, url: Option<&str>, reach: CodexSandbox, sc
     for feature in ["plugins", "apps", "hooks", "unbounded_connection_retries"] {
         option("--disable", feature.into());
     }
-    for setting in settings(url) {
+    let effort = invocation.options.effort.map(|effort| format!("model_reasoning_effort=\"{effort}\""));
+    for setting in settings(url).into_iter().chain(effort) {
         option("--config", setting.into());
     }
     args.push("-".into());
@@ -147,6 +139,20 @@ fn settings(url: Option<&str>) -> Vec<String> {
         "check_for_update_on_startup=false",
     ];
     url.into_iter().flat_map(provider).chain(fixed.map(str::to_owned)).collect()
+}
+
+/// The configuration of its program for the Agent Client Protocol, as a file. The variable with the token is the one of
+/// OpenAI's clients.
+pub(super) fn acp_settings(invocation: &AgentInvocation) -> String {
+    let named = invocation.endpoints.provider.as_deref().unwrap_or(PROVIDER);
+    let url = invocation.endpoints.urls.get(named).map(String::as_str);
+    // Its own sandbox cannot start inside Loopwright's.
+    let reach = CodexSandbox::for_tools(invocation).unwrap_or(CodexSandbox::Reading);
+    let model = invocation.model.iter().map(|model| format!("model={}", Value::from(model.as_str())));
+    let own = [format!("sandbox_mode=\"{}\"", reach.word()), "approval_policy=\"never\"".to_owned()];
+    let lines = settings(url).into_iter().chain(own).chain(model);
+    let lines: Vec<String> = lines.map(|line| line.replace(TOKEN, "OPENAI_API_KEY")).collect();
+    lines.join("\n") + "\n"
 }
 
 /// The proxy as a provider in its configuration.

@@ -67,11 +67,13 @@ pub(super) fn own_folder(invocation: &AgentInvocation) -> PathBuf {
     PathBuf::from(format!(".agent-{}", invocation.cookie.as_str()))
 }
 
-/// The base URL at which the program reaches this provider with the start's token; `None` if it signs in by itself.
+/// The base URL at which the program reaches this provider, or the one that the loop file names instead, with the
+/// start's token; `None` if it signs in by itself.
 ///
 /// # Errors
 /// When it has no access.
 pub(super) fn provider_url<'a>(invocation: &'a AgentInvocation, provider: &str) -> Result<Option<&'a str>, AgentError> {
+    let provider = invocation.endpoints.provider.as_deref().unwrap_or(provider);
     let url = invocation.endpoints.urls.get(provider).map(String::as_str);
     if url.is_none() && invocation.endpoints.login.is_none() {
         let hint = ProviderChoice::One(provider.to_owned()).remedy();
@@ -158,7 +160,7 @@ pub(super) async fn run_program(
     let mut hearing = StreamObserver::new(start.log, invocation);
     // Instruction files influence the agent, but run nothing.
     for name in room.visible_names(&launch.hidden, &invocation.workspace) {
-        hearing.note(&format!("without a sandbox, {who} reads the repository's `{name}`"));
+        hearing.note(&format!("without a sandbox, {who} may read the repository's `{name}`"));
     }
     if let Some(path) = room.visible_below(&launch.hidden_below, &invocation.workspace) {
         let path = path.display();
@@ -183,7 +185,11 @@ fn spawn(
     let mut spawn = env::spawn_in(room, invocation, installed.executable().to_owned());
     spawn.args = installed.script_argument().into_iter().map(|script| room.inside_path(script).into()).collect();
     spawn.args.extend(launch.args);
+    spawn.args.extend(invocation.options.args.iter().map(OsString::from));
     spawn.env.extend(launch.env);
+    for (name, value) in &invocation.options.env {
+        spawn.env.entry(name.into()).or_insert_with(|| value.into());
+    }
     spawn.stdin = launch.stdin;
     spawn.output = OutputChannel::Private;
     Ok(spawn)
@@ -277,7 +283,10 @@ impl<'a> ProgramListener<'a> {
     /// The program turned out to be one that must not be used.
     pub(super) fn finish(mut self, ended: FinishedRun) -> Result<AgentOutcome, AgentError> {
         let (reader, hearing) = (&mut self.reader, &mut self.observer);
-        self.stdout.rest(|line| reader.line(line, hearing));
+        self.stdout.rest(|line| {
+            hearing.whole_line(line);
+            reader.line(line, hearing);
+        });
         self.stderr.rest(|line| reader.error_line(line, hearing));
         reader.end(ended.how, hearing);
         self.observer.judge_exit(&ended);
@@ -292,7 +301,10 @@ impl OutputWatch for ProgramListener<'_> {
         self.observer.raw(stream, bytes);
         let (reader, hearing) = (&mut self.reader, &mut self.observer);
         match stream {
-            OutputStream::Stdout => self.stdout.push(bytes, |line| reader.line(line, hearing)),
+            OutputStream::Stdout => self.stdout.push(bytes, |line| {
+                hearing.whole_line(line);
+                reader.line(line, hearing);
+            }),
             OutputStream::Stderr => self.stderr.push(bytes, |line| reader.error_line(line, hearing)),
         }
         self.observer.flow()
@@ -301,12 +313,12 @@ impl OutputWatch for ProgramListener<'_> {
 
 /// Splits a stream at its newlines. A line that is complete in one read is not copied.
 #[derive(Debug, Default)]
-struct Lines {
+pub(super) struct Lines {
     open: Vec<u8>,
 }
 
 impl Lines {
-    fn push(&mut self, mut bytes: &[u8], mut line: impl FnMut(&[u8])) {
+    pub(super) fn push(&mut self, mut bytes: &[u8], mut line: impl FnMut(&[u8])) {
         while let Some(end) = memchr::memchr(b'\n', bytes) {
             if self.open.is_empty() {
                 line(&bytes[..end.min(LINE_MAX)]);

@@ -11,6 +11,10 @@ use std::path::PathBuf;
 
 /// The file a checker writes its verdict to.
 pub(super) const VERDICT: &str = "LOOPWRIGHT_VERDICT";
+/// The file an attacker writes its findings to.
+pub(super) const FINDINGS: &str = "LOOPWRIGHT_FINDINGS";
+/// The folder a planner writes its files to.
+pub(super) const PLAN: &str = "LOOPWRIGHT_PLAN";
 /// The secret of a check.
 pub(super) const NONCE: &str = "LOOPWRIGHT_NONCE";
 /// The sealed tree.
@@ -36,7 +40,8 @@ pub(super) fn spawn_in(room: &SandboxView, invocation: &AgentInvocation, program
     room.confine_spawn(spawn)
 }
 
-/// The whole environment. Only a checker gets a verdict's variables, whatever the invocation holds.
+/// The whole environment. Only a checker gets a verdict's variables and only an attacker those of its findings, whatever
+/// the invocation holds.
 fn environment(invocation: &AgentInvocation) -> BTreeMap<OsString, OsString> {
     let room = &invocation.view;
     let mut env = room.env(&invocation.home, &invocation.tmp);
@@ -45,6 +50,19 @@ fn environment(invocation: &AgentInvocation) -> BTreeMap<OsString, OsString> {
     set("LOOPWRIGHT_LOOP", invocation.loop_name.clone().into());
     set("LOOPWRIGHT_ROUND", invocation.round.clone().into());
     set("LOOPWRIGHT_ATTEMPT", invocation.attempt.to_string().into());
+    if let Some(phase) = invocation.phase {
+        set("LOOPWRIGHT_PHASE", phase.to_string().into());
+    }
+    if let (Role::Planner, Some(folder)) = (invocation.role, &invocation.plan) {
+        set(PLAN, room.inside_path(folder).into());
+    }
+    if let (Role::Attacker, Some(sink)) = (invocation.role, &invocation.verdict) {
+        set(FINDINGS, room.inside_path(&sink.path).into());
+        set(NONCE, sink.nonce.clone().into());
+        set(TREE, sink.tree.clone().into());
+        set(CANDIDATE, sink.candidate.clone().into());
+        set("LOOPWRIGHT_ATTACK", invocation.attack_role.clone().unwrap_or_default().into());
+    }
     set(OUTBOX, room.inside_path(&invocation.outbox).into());
     set("LOOP_OUTBOX", room.inside_path(&invocation.outbox).into());
     set("LOOPWRIGHT_STATE", room.inside_path(&invocation.state_file).into());

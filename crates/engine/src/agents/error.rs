@@ -6,7 +6,7 @@ use crate::proc::{SpawnError, SpawnErrorKind};
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// The program is not on this host.
-    #[error("agent program `{program}` not found")]
+    #[error("agent program `{program}` not found; `loopwright doctor` shows how to install it")]
     NotFound {
         /// The requested program.
         program: String,

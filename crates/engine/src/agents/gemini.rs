@@ -8,6 +8,7 @@ use super::driver::{
     AgentDialect, AgentStreamReader, ProgramLaunch, in_home, launch_env, login_files, own_folder, plain_brief,
     provider_url, provider_vars,
 };
+use super::steering_files::{self, INSTRUCTION_FILES};
 use super::stream_observer::{StreamObserver, UsageFigure};
 use super::tools::{self, AgentTool};
 use super::{AgentCapabilities, AgentError, AgentInvocation, json};
@@ -55,9 +56,9 @@ fn launch(invocation: &AgentInvocation) -> Result<ProgramLaunch, AgentError> {
         env: env(invocation)?,
         stdin: StdinSource::Bytes(plain_brief(&invocation.prompt).into_bytes()),
         files,
-        // It reads this name whatever the settings are; they can only add names.
-        hidden: vec!["GEMINI.md"],
-        hidden_below: vec!["GEMINI.md"],
+        // It reads `GEMINI.md` whatever the settings are; they can only add names.
+        hidden: steering_files::at_top(),
+        hidden_below: INSTRUCTION_FILES.to_vec(),
         // Settings, hooks, servers, commands and variables.
         needs_hidden: vec![".gemini"],
     })

@@ -6,6 +6,7 @@
 
 mod absent;
 mod acp;
+mod activity;
 mod claude;
 mod codex;
 mod command;
@@ -20,8 +21,10 @@ mod json;
 mod login;
 mod opencode;
 pub mod providers;
+mod repetition;
 mod run_listener;
 pub mod scripted;
+mod steering_files;
 mod stream_observer;
 #[cfg(test)]
 mod tests;
@@ -29,6 +32,7 @@ mod tools;
 
 pub use absent::AbsentAgent;
 pub use acp::AcpAgent;
+pub use activity::{ActivityReader, AgentActivity, ToolEnd};
 pub use command::CommandAgent;
 pub use driven_agents::{DRIVEN_AGENTS, driven_agent, driven_agent_at, replay_stream};
 pub use error::AgentError;
@@ -36,6 +40,8 @@ pub use installed::{InstalledAgent, find, install_hint};
 pub use login::{AgentLogin, login_hosts};
 pub(crate) use run_listener::LINE_MAX;
 pub use scripted::{ScriptedAgent, main_if_asked};
+pub use steering_files::{INSTRUCTION_FILES, STEERING_PLACES};
+pub use tools::{ToolGround, check_agent};
 
 use crate::budget_meter::StartMeter;
 use crate::egress::ProviderGrant;
@@ -43,6 +49,7 @@ use crate::proc::{CancelToken, OutputStream, ProcessRunner, RunEnd, StartedProce
 use crate::sandbox_view::SandboxView;
 use loopwright_core::BoxFuture;
 use loopwright_core::budget::{AgentUsage, BudgetLimit, ModelTokens, Tokens};
+use loopwright_core::config::AgentOptions;
 use loopwright_core::prices::ModelPrices;
 use loopwright_core::provider::ProviderTrouble;
 use loopwright_core::spec::Role;
@@ -61,8 +68,12 @@ pub struct AgentInvocation {
     pub loop_name: String,
     /// The round.
     pub round: String,
-    /// The attempt inside the round, from 1.
+    /// The attempt inside the round, from 1; 0 for a planner.
     pub attempt: u32,
+    /// The phase of the plan that a maker works on, from 1.
+    pub phase: Option<u32>,
+    /// The role of an attacker in the loop file.
+    pub attack_role: Option<String>,
     /// The brief.
     pub prompt: String,
     /// The role's view of the workspace: its working folder.
@@ -77,12 +88,16 @@ pub struct AgentInvocation {
     pub home: PathBuf,
     /// Its folder for temporary files.
     pub tmp: PathBuf,
-    /// The destination of a checker's verdict, and the values that bind it.
+    /// The destination of a checker's verdict or of an attacker's findings, and the values that bind it.
     pub verdict: Option<VerdictSink>,
+    /// The folder for a planner's files.
+    pub plan: Option<PathBuf>,
     /// The model, if the agent has a choice.
     pub model: Option<String>,
     /// Tools the role may use, by their names in loop files; empty means the role's usual tools.
     pub tools: Vec<String>,
+    /// The user's options of the agent.
+    pub options: AgentOptions,
     /// The addresses of model providers, and the credential for them.
     pub endpoints: ProviderEndpoints,
     /// The prices of tokens.
@@ -107,6 +122,8 @@ pub struct ProviderEndpoints {
     /// The stored sign-in of the agent's own program, for an agent whose provider has no key and whose user allows
     /// this. It is written where the program expects it; the agent then gets neither a base URL nor a token.
     pub login: Option<Arc<[u8]>>,
+    /// The provider that the loop file names for this agent; `None` means the agent's usual one.
+    pub provider: Option<String>,
     /// The grant behind the token, which is valid as long as this is held.
     pub grant: Option<Arc<ProviderGrant>>,
 }
@@ -116,7 +133,7 @@ impl ProviderEndpoints {
     #[must_use]
     pub fn from_grant(pass: ProviderGrant) -> Self {
         let (urls, token) = (pass.urls().clone(), pass.token().to_owned());
-        Self { urls, token, login: None, grant: Some(Arc::new(pass)) }
+        Self { urls, token, login: None, provider: None, grant: Some(Arc::new(pass)) }
     }
 }
 
@@ -190,6 +207,8 @@ pub struct AgentSelfReport {
     pub answer: Option<String>,
     /// The trouble that prevented its work. If there is any, an exit code of zero means nothing.
     pub trouble: Option<ProviderTrouble>,
+    /// Its tool calls that were refused, as its output shows them.
+    pub refused_calls: u32,
 }
 
 impl AgentOutcome {

@@ -5,12 +5,15 @@
 //! failed requests silently; only its log reports them, so the log is read too.
 
 use super::driver::{AgentDialect, AgentStreamReader, ProgramLaunch, in_home, launch_env, login_files, own_folder};
+use super::providers::provider_of_model;
+use super::steering_files::{self, INSTRUCTION_FILES};
 use super::stream_observer::{StreamObserver, UsageFigure};
 use super::tools::{self, AgentTool, unsupported_error};
 use super::{AgentCapabilities, AgentError, AgentInvocation, json};
 use crate::proc::{RunEnd, StdinSource};
 use loopwright_core::budget::Tokens;
 use loopwright_core::provider::{ProviderTrouble, TroubleKind};
+use loopwright_core::spec::AgentUse;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -42,21 +45,22 @@ fn launch(invocation: &AgentInvocation) -> Result<ProgramLaunch, AgentError> {
     let words = ["run", "--format", "json", "--pure", "--title", "loopwright"];
     // Only its log reports the requests that it retries.
     let log = ["--print-logs", "--log-level", "ERROR"];
+    let effort = invocation.options.effort.iter().flat_map(|effort| ["--variant", effort.word()]);
     Ok(ProgramLaunch {
-        args: words.into_iter().chain(log).map(OsString::from).collect(),
+        args: words.into_iter().chain(log).chain(effort).map(OsString::from).collect(),
         env: env(invocation)?,
         stdin: StdinSource::Bytes(invocation.prompt.clone().into_bytes()),
         files: [installed(invocation), login_files(invocation, "data/opencode/auth.json")].concat(),
-        // It reads these in the folder of every file that it reads. A variable turns off those at the top.
-        hidden_below: vec!["AGENTS.md", "CONTEXT.md"],
+        // It reads instructions in the folder of every file that it reads. A variable turns off those at the top.
+        hidden: steering_files::at_top(),
+        hidden_below: INSTRUCTION_FILES.to_vec(),
         // It runs the plugins in this folder whatever the flags are.
         needs_hidden: vec![".opencode"],
-        ..ProgramLaunch::default()
     })
 }
 
 /// It would download a package for plugins into its configuration folder, unless the folder looks as if that was done.
-fn installed(invocation: &AgentInvocation) -> Vec<(PathBuf, Vec<u8>)> {
+pub(super) fn installed(invocation: &AgentInvocation) -> Vec<(PathBuf, Vec<u8>)> {
     let folder = own_folder(invocation).join("config/opencode");
     let lock = json!({ "packages": { "": { "dependencies": { "@opencode-ai/plugin": "*" } } } });
     vec![
@@ -65,7 +69,8 @@ fn installed(invocation: &AgentInvocation) -> Vec<(PathBuf, Vec<u8>)> {
     ]
 }
 
-fn env(invocation: &AgentInvocation) -> Result<Vec<(OsString, OsString)>, AgentError> {
+/// Its variables, with its configuration; the same for its own command line and for the Agent Client Protocol.
+pub(super) fn env(invocation: &AgentInvocation) -> Result<Vec<(OsString, OsString)>, AgentError> {
     let folder = own_folder(invocation);
     let own = |name: &str| in_home(invocation, &folder.join(name)).into_os_string();
     let mut vars = vec![
@@ -98,20 +103,30 @@ struct Choice<'a> {
     model: Option<&'a str>,
 }
 
-/// `provider/model` names both; a model alone is one of the first available provider.
+/// `provider/model` names both; a model alone is one of the provider that its name implies, or of the first available one.
 fn choose(invocation: &AgentInvocation) -> Result<Choice<'_>, AgentError> {
     let urls = &invocation.endpoints.urls;
     let none = |what: String| {
         let hint = "set the key of a provider, or write `providers: { NAME: { url: …, key_file: … } }` into your configuration";
         unsupported_error(what, hint)
     };
+    if let Some(named) = invocation.endpoints.provider.as_deref() {
+        let found = urls.get_key_value(named);
+        let (provider, url) = found.ok_or_else(|| none(format!("there is no access to the provider `{named}`")))?;
+        // A name such as `vendor/model` may be the provider's own.
+        let model = invocation.model.as_deref();
+        let model = model.map(|model| model.strip_prefix(&format!("{named}/")).unwrap_or(model));
+        return Ok(Choice { provider, url, model });
+    }
     if let Some((provider, model)) = invocation.model.as_deref().and_then(|name| name.split_once('/')) {
         let found = urls.get_key_value(provider);
         let (provider, url) = found.ok_or_else(|| none(format!("there is no access to the provider `{provider}`")))?;
         return Ok(Choice { provider, url, model: Some(model) });
     }
     let model = invocation.model.as_deref();
-    let (provider, url) = urls.iter().next().ok_or_else(|| none("there is no access to any provider".to_owned()))?;
+    let implied = model.and_then(provider_of_model).and_then(|name| urls.get_key_value(name));
+    let (provider, url) =
+        implied.or(urls.iter().next()).ok_or_else(|| none("there is no access to any provider".to_owned()))?;
     Ok(Choice { provider, url, model })
 }
 
@@ -151,10 +166,7 @@ fn config(invocation: &AgentInvocation) -> Result<Value, AgentError> {
 fn permission(invocation: &AgentInvocation) -> Result<Value, AgentError> {
     let tools = tools::tools_for(invocation)?;
     let has = |tool: AgentTool| tools.contains(&tool);
-    if has(AgentTool::Edit) != has(AgentTool::Write) {
-        let hint = "name both in `tools`, or neither";
-        return Err(unsupported_error("opencode cannot have one of `Edit` and `Write` without the other", hint));
-    }
+    tools::ensure_kept(AgentUse::Opencode, &tools, tools::ground_of(invocation))?;
     let words = [
         (AgentTool::Read, "read"),
         (AgentTool::Glob, "glob"),

@@ -2,7 +2,7 @@
 //! egress proxy knows addresses and keys.
 
 use loopwright_core::config::built_in;
-use loopwright_core::spec::{AgentSpec, AgentUse, CheckMode, LoopSpec, Role};
+use loopwright_core::spec::{AgentSpec, AgentUse, LoopSpec, Role};
 use std::collections::BTreeSet;
 
 /// The providers that an agent uses.
@@ -41,7 +41,8 @@ impl ProviderChoice {
     /// The providers of a role's agent.
     #[must_use]
     pub fn for_spec(spec: &AgentSpec) -> Self {
-        Self::for_agent(spec.agent, spec.model.as_deref())
+        let named = spec.provider.clone().filter(|_| spec.agent != AgentUse::Scripted);
+        named.map_or_else(|| Self::for_agent(spec.agent, spec.model.as_deref()), Self::One)
     }
 
     /// The known providers that it may use, in their order.
@@ -76,12 +77,14 @@ impl ProviderChoice {
             Self::Preferred(name) => name,
             Self::Nobody | Self::First | Self::All => "anthropic",
         };
-        match built_in(name) {
-            Some(provider) => format!(
-                "set {}, or name its key file in your own configuration: `providers: {{ {name}: {{ key_file: … }} }}`",
-                provider.key
+        match built_in(name).and_then(|provider| provider.key) {
+            Some(key) => format!(
+                "set {key}, or name its key file in your own configuration: `providers: {{ {name}: {{ key_file: … }} }}`"
             ),
-            None => format!("add `providers: {{ {name}: {{ url: …, key_env: … }} }}` to your own configuration"),
+            None => format!(
+                "add `providers: {{ {name}: {{ url: …, key_env: … }} }}` to your own configuration; for one that is free \
+                 and needs no key, `{{ url: …, metered: false }}`"
+            ),
         }
     }
 }
@@ -100,7 +103,7 @@ pub fn needed_providers<'n>(spec: &LoopSpec, known: &[&'n str]) -> Vec<&'n str> 
     if !spec.agents.contains_key(&Role::Maker) {
         return known.to_vec();
     }
-    let plays = |role: &Role| *role != Role::Checker || spec.check == CheckMode::Required;
+    let plays = |role: &Role| spec.plays(*role);
     let chains = Role::ALL.into_iter().filter(plays).flat_map(|role| spec.chain(role));
     let wanted: BTreeSet<&str> = chains.flat_map(|agent| ProviderChoice::for_spec(&agent).select_from(known)).collect();
     known.iter().copied().filter(|name| wanted.contains(name)).collect()
@@ -110,6 +113,7 @@ pub fn needed_providers<'n>(spec: &LoopSpec, known: &[&'n str]) -> Vec<&'n str> 
 mod tests {
     use super::*;
     use loopwright_core::level::LoopLevel;
+    use loopwright_core::spec::CheckMode;
 
     const KNOWN: [&str; 4] = ["anthropic", "openai", "google", "house"];
 
@@ -135,6 +139,19 @@ mod tests {
         for (who, model, expected) in cases {
             assert_eq!(ProviderChoice::for_agent(who, model).select_from(&KNOWN), expected, "{who:?} {model:?}");
         }
+    }
+
+    #[test]
+    fn provider_of_the_loop_file_replaces_the_usual_one() {
+        for who in [AgentUse::Claude, AgentUse::Codex, AgentUse::Opencode, AgentUse::Acp, AgentUse::Command] {
+            let spec = AgentSpec { provider: Some("house".to_owned()), ..agent(who, Some("gpt-6")) };
+            assert_eq!(ProviderChoice::for_spec(&spec).select_from(&KNOWN), ["house"], "{who:?}");
+        }
+        let fallback = vec!["claude@house/m".to_owned(), "codex".to_owned()];
+        let mut spec = LoopSpec::new("x", "y", LoopLevel::L1Report);
+        spec.check = CheckMode::None;
+        spec.agents.insert(Role::Maker, AgentSpec { fallback, ..agent(AgentUse::Claude, None) });
+        assert_eq!(needed_providers(&spec, &KNOWN), ["anthropic", "openai", "house"]);
     }
 
     #[test]

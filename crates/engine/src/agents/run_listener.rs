@@ -3,6 +3,7 @@
 //! The scripted agent also sends notes about itself between its text; they begin with a marker that no printed text can
 //! guess. Memory is bounded whatever is printed.
 
+use super::driver::Lines;
 use super::scripted::read_note;
 use super::stream_observer::{StreamObserver, UsageFigure, max_tokens};
 use super::{AgentEvent, AgentInvocation, AgentLog, AgentOutcome};
@@ -37,6 +38,8 @@ pub(super) struct RunListener<'a> {
     observer: StreamObserver<'a>,
     split: Split,
     text: VecDeque<u8>,
+    /// The lines of a program whose repetitions count.
+    lines: Option<Lines>,
     /// The last usage report, unless one cannot be trusted.
     used: Option<Tokens>,
 }
@@ -47,8 +50,10 @@ impl<'a> RunListener<'a> {
     pub(super) fn new(log: &'a mut dyn AgentLog, invocation: &'a AgentInvocation, marker: Option<Vec<u8>>) -> Self {
         let mut observer = StreamObserver::of_text(log, invocation);
         observer.has_usage = marker.is_some();
+        // A script that repeats itself does so on purpose.
+        let lines = marker.is_none().then(Lines::default);
         let split = Split::new(marker.unwrap_or_default());
-        Self { observer, split, text: VecDeque::new(), used: Some(Tokens::default()) }
+        Self { observer, split, text: VecDeque::new(), lines, used: Some(Tokens::default()) }
     }
 
     /// The outcome of a run that this listener observed. The notes name no models.
@@ -66,6 +71,9 @@ impl<'a> RunListener<'a> {
                 Piece::Text(bytes) => {
                     self.observer.raw(OutputStream::Stdout, bytes);
                     keep_last(&mut self.text, bytes);
+                    if let Some(lines) = &mut self.lines {
+                        lines.push(bytes, |line| self.observer.text_line(line));
+                    }
                 }
                 Piece::Note(bytes) => self.note(read_note(bytes)),
             }

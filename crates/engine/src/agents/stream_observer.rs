@@ -1,8 +1,9 @@
 //! Collects the observations about a running agent in a common form: usage by model, ceilings, its answer, its trouble.
 //! Stream readers report here; nothing here depends on the program.
 
+use super::repetition::{LINES_MAX, MESSAGES_MAX, RepetitionDetector, cycle_max_ms};
 use super::run_listener::LogLines;
-use super::{AgentError, AgentEvent, AgentInvocation, AgentLog, AgentOutcome, AgentSelfReport};
+use super::{ActivityReader, AgentError, AgentEvent, AgentInvocation, AgentLog, AgentOutcome, AgentSelfReport};
 use crate::clock::{Clock, SystemClock};
 use crate::proc::{CapturedOutput, FinishedRun, OutputStream, RunEnd, WatchFlow};
 use loopwright_core::budget::{AgentUsage, BudgetLimit, ModelTokens, Tokens};
@@ -38,6 +39,14 @@ pub(super) struct StreamObserver<'a> {
     /// Its usage is known, even if it is zero.
     pub(super) has_usage: bool,
     turns: u32,
+    /// Reads what it did, to count the calls that were refused.
+    activity: ActivityReader,
+    /// Its messages.
+    messages: RepetitionDetector,
+    /// The lines of a program that prints text.
+    lines: RepetitionDetector,
+    /// It repeats itself, as of its last line or message.
+    repeats: bool,
     limit: Option<BudgetLimit>,
     done: bool,
     /// The first reason why the agent must not be used.
@@ -52,6 +61,7 @@ impl<'a> StreamObserver<'a> {
 
     /// The same for a program whose output is text for people.
     pub(super) fn of_text(log: &'a mut dyn AgentLog, invocation: &'a AgentInvocation) -> Self {
+        let lasts_ms = cycle_max_ms(invocation.limits.wall);
         Self {
             log,
             invocation,
@@ -63,6 +73,10 @@ impl<'a> StreamObserver<'a> {
             usage: AgentUsage::Reported(Tokens::default()),
             has_usage: false,
             turns: 0,
+            activity: ActivityReader::new(),
+            messages: RepetitionDetector::new(MESSAGES_MAX, lasts_ms),
+            lines: RepetitionDetector::new(LINES_MAX, lasts_ms),
+            repeats: false,
             limit: None,
             done: false,
             refused: None,
@@ -90,6 +104,7 @@ impl<'a> StreamObserver<'a> {
     /// A message; the last one is its answer unless it returns a structured one.
     pub(super) fn message(&mut self, text: &str) {
         self.log.line(AgentEvent::Message(text));
+        self.repeats = self.messages.add(text.as_bytes(), self.clock.now_ms());
         self.text.clear();
         self.text.push_str(bounded(text));
     }
@@ -109,6 +124,18 @@ impl<'a> StreamObserver<'a> {
     /// It uses a tool.
     pub(super) fn tool(&mut self, name: &str, what: &str) {
         self.log.line(AgentEvent::Tool { name, what });
+    }
+
+    /// A whole line of its output, whatever its form.
+    pub(super) fn whole_line(&mut self, line: &[u8]) {
+        let refused = u32::try_from(self.activity.refusals_in(line)).unwrap_or(u32::MAX);
+        self.self_report.refused_calls = self.self_report.refused_calls.saturating_add(refused);
+    }
+
+    /// A line of a program that prints text for people.
+    pub(super) fn text_line(&mut self, line: &[u8]) {
+        self.whole_line(line);
+        self.repeats = self.lines.add(line, self.clock.now_ms());
     }
 
     /// Its provider did not answer, and it retries by itself.
@@ -137,7 +164,7 @@ impl<'a> StreamObserver<'a> {
         let known = self.self_report.models.iter().position(|used| used.model == model);
         let at = known.unwrap_or_else(|| {
             if self.self_report.models.len() < MODELS_MAX {
-                self.self_report.models.push(ModelTokens { model, tokens: Tokens::default() });
+                self.self_report.models.push(ModelTokens::charged(model, Tokens::default()));
             }
             self.self_report.models.len() - 1
         });
@@ -274,7 +301,12 @@ impl<'a> StreamObserver<'a> {
         }
     }
 
-    pub(super) fn flow(&self) -> WatchFlow {
+    /// Whether it continues. Only this ends an agent that repeats itself: it is asked while the agent runs, not after
+    /// its end.
+    pub(super) fn flow(&mut self) -> WatchFlow {
+        if self.repeats {
+            self.meet(BudgetLimit::Repetition);
+        }
         match (self.limit, self.done) {
             (Some(_), _) => WatchFlow::Stop,
             (None, true) => WatchFlow::Finish,
@@ -285,6 +317,7 @@ impl<'a> StreamObserver<'a> {
     /// An agent succeeded if it completed its report, had no trouble, and exited with zero. Every other end is recorded
     /// as trouble here, if it is not yet.
     pub(super) fn judge_exit(&mut self, ended: &FinishedRun) {
+        self.excuse_repetition(ended);
         let how = match ended.how {
             RunEnd::Exited(code) => format!("exit code {code}"),
             RunEnd::Signaled(signal) => format!("signal {signal}"),
@@ -300,8 +333,16 @@ impl<'a> StreamObserver<'a> {
         self.trouble(ProviderTrouble::new(TroubleKind::Unclear, None, text.trim_end_matches([':', ' '])));
     }
 
+    /// An agent that ended by itself before it could be ended as one that repeats itself did its work.
+    fn excuse_repetition(&mut self, ended: &FinishedRun) {
+        if ended.how != RunEnd::Stopped {
+            self.limit = self.limit.filter(|limit| *limit != BudgetLimit::Repetition);
+        }
+    }
+
     /// The outcome of the start.
     pub(super) fn finish(mut self, ended: FinishedRun) -> AgentOutcome {
+        self.excuse_repetition(&ended);
         self.stdout.flush(self.log);
         self.stderr.flush(self.log);
         self.log.line(AgentEvent::Finished { how: ended.how });

@@ -2,18 +2,19 @@
 //! streams.
 
 use super::driver::{AgentDialect, AgentStreamReader, ProgramLaunch, ProgramListener};
+use super::steering_files::{self, INSTRUCTION_FILES};
 use super::stream_observer::StreamObserver;
 use super::{AgentEvent, AgentInvocation, AgentLimits, AgentLog, AgentOutcome, ProviderEndpoints, VerdictSink};
 use crate::clock::Clock;
 use crate::proc::{
     CancelToken, FinishedRun, OutputStream, OutputWatch as _, ProcessRunner, RunEnd, SpawnRequest, StdinSource,
-    TreeCookie, base_env,
+    TreeCookie, WatchFlow, base_env,
 };
 use crate::sandbox_view::{KernelIsolation, ProgramFolders, RolePaths, SandboxView, SandboxViews};
 use crate::seam::Seam;
 use crate::toolchains::Toolchains;
 use crate::workspace::CheckoutFiles;
-use loopwright_core::budget::AgentUsage;
+use loopwright_core::budget::{AgentUsage, BudgetLimit};
 use loopwright_core::level::LoopLevel;
 use loopwright_core::spec::{AgentUse, Role};
 use std::fmt::Write as _;
@@ -45,6 +46,8 @@ pub(super) fn unconfined(role: Role) -> AgentInvocation {
         loop_name: "sweeper".to_owned(),
         round: "r1".to_owned(),
         attempt: 1,
+        phase: None,
+        attack_role: None,
         prompt: "the brief".to_owned(),
         workspace: root.join("work"),
         outbox: root.join("outbox"),
@@ -53,9 +56,17 @@ pub(super) fn unconfined(role: Role) -> AgentInvocation {
         home: root.join("home"),
         tmp: root.join("tmp"),
         verdict: (role == Role::Checker).then_some(sink),
+        plan: None,
         model: Some("model-1".to_owned()),
         tools: Vec::new(),
-        endpoints: ProviderEndpoints { urls: urls.into(), token: "the-token".to_owned(), login: None, grant: None },
+        options: Default::default(),
+        endpoints: ProviderEndpoints {
+            urls: urls.into(),
+            token: "the-token".to_owned(),
+            login: None,
+            provider: None,
+            grant: None,
+        },
         prices: std::sync::Arc::default(),
         limits: AgentLimits {
             wall: Some(Duration::from_secs(60)),
@@ -97,8 +108,12 @@ pub(super) fn shown(launch: &ProgramLaunch) -> String {
     for (path, bytes) in &launch.files {
         let _ = writeln!(text, "file {}: {}", path.display(), String::from_utf8_lossy(bytes));
     }
-    let _ = writeln!(text, "hidden {:?} {:?}", launch.hidden, launch.needs_hidden);
-    if !launch.hidden_below.is_empty() {
+    let whole = launch.hidden == steering_files::at_top();
+    let hidden = if whole { "the whole list".to_owned() } else { format!("{:?}", launch.hidden) };
+    let _ = writeln!(text, "hidden {hidden} {:?}", launch.needs_hidden);
+    if launch.hidden_below == INSTRUCTION_FILES {
+        let _ = writeln!(text, "hidden below: all instruction files");
+    } else if !launch.hidden_below.is_empty() {
         let _ = writeln!(text, "hidden below {:?}", launch.hidden_below);
     }
     let _ = writeln!(text, "stdin {}", stdin_text(launch));
@@ -282,4 +297,46 @@ pub(super) fn survives_endless_line(dialect: &AgentDialect) {
     listener.chunk(OutputStream::Stdout, b"\"}\n");
     let outcome = listener.finish(FinishedRun::without_output(RunEnd::Exited(0))).expect("it may be used");
     assert_eq!(outcome.usage, AgentUsage::Unknown, "unreadable usage is not cheap");
+}
+
+/// A clock that is read once a minute.
+#[derive(Default)]
+struct MinuteClock(std::sync::atomic::AtomicI64);
+
+impl Clock for MinuteClock {
+    fn now_ms(&self) -> i64 {
+        NOW_MS + self.0.fetch_add(60_000, std::sync::atomic::Ordering::SeqCst)
+    }
+}
+
+#[test]
+fn equal_lines_and_messages_for_minutes_end_an_agent_and_tool_calls_never_do() {
+    let (mut seen, clock, invocation) = (RecordedEvents::default(), MinuteClock::default(), unconfined(Role::Maker));
+    let stopped = || FinishedRun::without_output(RunEnd::Stopped);
+    let mut observer = StreamObserver::new(&mut seen, &invocation);
+    observer.clock = &clock;
+    for _ in 0..10_000 {
+        observer.tool("Edit", "src/lib.rs");
+        observer.tool("Bash", "cargo test");
+    }
+    assert_eq!(observer.flow(), WatchFlow::Continue);
+    (0..101).for_each(|_| observer.message("I will try again."));
+    assert_eq!(observer.flow(), WatchFlow::Stop);
+    assert_eq!(observer.finish(stopped()).limit, Some(BudgetLimit::Repetition));
+
+    for (how, limit) in [(RunEnd::Stopped, Some(BudgetLimit::Repetition)), (RunEnd::Exited(0), None)] {
+        let mut seen = RecordedEvents::default();
+        let mut observer = StreamObserver::of_text(&mut seen, &invocation);
+        observer.clock = &clock;
+        (0..601).for_each(|_| observer.text_line(b"thinking"));
+        assert_eq!(observer.flow(), WatchFlow::Stop);
+        assert_eq!(observer.finish(FinishedRun::without_output(how)).limit, limit, "{how:?}");
+    }
+
+    // Its last lines come after its end, when the engine no longer asks whether it continues.
+    let mut seen = RecordedEvents::default();
+    let mut observer = StreamObserver::of_text(&mut seen, &invocation);
+    observer.clock = &clock;
+    (0..601).for_each(|_| observer.text_line(b"thinking"));
+    assert_eq!(observer.finish(stopped()).limit, None);
 }

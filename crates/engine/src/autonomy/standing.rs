@@ -154,7 +154,7 @@ fn demotion_rows(
         repo: key.repo.to_string(),
         loop_name: key.name.to_string(),
         kind: LevelLogKind::Demoted,
-        level: found.to.short().to_owned(),
+        level: found.to,
         spec_hash: hash.to_owned(),
         actor: "loopwright".to_owned(),
         at_ms: engine.now_ms(),
@@ -189,10 +189,9 @@ pub(super) fn demotion_note(repo: &str, loop_name: &str) -> InboxRow {
 
 /// The changes of the level that still count for the loop with this hash.
 fn history(log: &[LevelLogRow], hash: &str) -> LevelHistory {
-    let level = |row: &LevelLogRow| LoopLevel::parse(&row.level).unwrap_or(LoopLevel::L1Report);
     let last = log.iter().rfind(|row| is_level_change(row)).filter(|row| row.kind == LevelLogKind::Demoted);
     let confirmed = log.iter().rfind(|row| row.kind == LevelLogKind::Promoted && row.spec_hash == hash);
-    LevelHistory { demoted: last.map(|row| (level(row), row.why.clone())), confirmed: confirmed.map(level) }
+    LevelHistory { demoted: last.map(|row| (row.level, row.why.clone())), confirmed: confirmed.map(|row| row.level) }
 }
 
 async fn count(
@@ -202,7 +201,7 @@ async fn count(
     since: i64,
     works: Vec<WorkRow>,
 ) -> Result<TrackRecord, StoreError> {
-    let fact = |row: WorkRow| WorkFact { kind: row.kind, decision: row.decision, fate: row.fate };
+    let fact = |row: WorkRow| WorkFact { round: row.round, kind: row.kind, decision: row.decision, fate: row.fate };
     let facts: Vec<_> = works.into_iter().map(fact).collect();
     let (reports, breaches) = store.counted_rounds(repo, loop_name, since).await?;
     let rates = checkers(store, repo, loop_name, since).await?;

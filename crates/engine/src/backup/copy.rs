@@ -1,15 +1,16 @@
 //! Copies the files of a state directory one by one: which files, in which order, with the size and hash of each.
 
 use super::{BackupError, BackupFile, Content, failed};
+use crate::state_dir::open_plain;
 use sha2::{Digest as _, Sha256};
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path};
 
 /// Files and folders that are copied whole if they exist.
-const PARTS: [&str; 6] = ["STOP", "reports", "transcripts", "evidence", "baselines", "forge"];
+const PARTS: [&str; 7] = ["STOP", super::RESTORED, "reports", "transcripts", "evidence", "baselines", "forge"];
 /// The folder of workspaces. Only the engine's own repositories in it are copied: they hold the candidates.
 const WORKSPACES: &str = "workspaces";
 const ENGINE_REPO: &str = "engine.git";
@@ -67,7 +68,7 @@ pub(super) fn tree(state: &Path, into: &Path, path: &str, content: &mut Content)
         content.folders.push(path.to_owned());
         return folder(&into.join(path));
     }
-    let mut file = match open(&source) {
+    let mut file = match open_plain(&source) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         file => file.map_err(failed("read", &source))?,
     };
@@ -76,24 +77,17 @@ pub(super) fn tree(state: &Path, into: &Path, path: &str, content: &mut Content)
     Ok(())
 }
 
-/// Opens a regular file; a link, a pipe or a device is an error.
-pub(super) fn open(path: &Path) -> io::Result<File> {
-    let flags = (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("not a plain file")) }
-}
-
 /// Reads a small file completely.
 pub(super) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    open(path)?.take(most + 1).read_to_end(&mut bytes)?;
+    open_plain(path)?.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most { Err(io::Error::other("too large")) } else { Ok(bytes) }
 }
 
 /// The size and hash of an existing file.
 pub(super) fn look_at(folder: &Path, path: &str) -> Result<BackupFile, BackupError> {
     let place = folder.join(path);
-    let mut file = open(&place).map_err(failed("read", &place))?;
+    let mut file = open_plain(&place).map_err(failed("read", &place))?;
     let (bytes, sha256) = pass(&mut file, &mut io::sink()).map_err(failed("read", &place))?;
     Ok(BackupFile { path: path.to_owned(), bytes, sha256 })
 }

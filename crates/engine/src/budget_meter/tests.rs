@@ -7,7 +7,7 @@ use proptest::prelude::*;
 const CEILING: u64 = 1_000;
 
 fn drawn() -> Vec<(SpendKey, SharedCeiling)> {
-    let place = SpendOwner { day: "2026-05-01", repo: "r", loop_name: "l", item: None };
+    let place = SpendOwner { day: "2026-05-01", loop_day: "2026-05-01", repo: "r", loop_name: "l", item: None };
     let ceiling = SpendAllowance { usd: Some(Usd(CEILING)), tokens: None };
     let of = |spend, scope, ceiling| (SpendKey::new(spend, &place), SharedCeiling { spend, scope, ceiling });
     vec![

@@ -10,10 +10,12 @@ use crate::live_rounds::{AdmissionRequest, AdmittedRound};
 use crate::proc::CancelToken;
 use crate::round::rows::question_id;
 use crate::store::{InboxKind, SignalRow, Store, StoreError};
+use loopwright_core::budget::BudgetScope;
+use loopwright_core::cadence::DayZone;
 use loopwright_core::dispatch::{ABOUT, LoopKey, RoundEnd};
 use loopwright_core::hash;
 use loopwright_core::outcome::RoundOutcome;
-use loopwright_core::round::{Phase, Round, RoundStarted};
+use loopwright_core::round::{Phase, Round, RoundStarted, Stage};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,8 +24,6 @@ const QUESTIONS: u32 = 10_000;
 /// The first and the longest wait before a blocked round is sent again.
 const RESEND_MS: i64 = 60_000;
 const RESEND_MAX_MS: i64 = 3_600_000;
-/// The length of a day.
-const DAY_MS: i64 = 86_400_000;
 
 /// The followers of each loop.
 type Followers = HashMap<LoopKey, Vec<Arc<str>>>;
@@ -33,6 +33,7 @@ pub(crate) struct DaemonAdmission {
     sender: DaemonSender,
     store: Arc<Store>,
     clock: Arc<dyn Clock>,
+    zone: DayZone,
     followers: Mutex<Followers>,
 }
 
@@ -40,7 +41,7 @@ impl DaemonAdmission {
     /// For the task behind this sender. It holds no engine, because the engine holds it.
     pub(super) fn new(sender: DaemonSender, engine: &Engine) -> Self {
         let (store, clock) = (Arc::clone(&engine.store), Arc::clone(&engine.settings.clock));
-        Self { sender, store, clock, followers: Mutex::default() }
+        Self { sender, store, clock, zone: engine.settings.zone.clone(), followers: Mutex::default() }
     }
 
     /// Replaces the map of followers.
@@ -69,14 +70,14 @@ impl DaemonAdmission {
             _ => None,
         };
         Ok(RoundAtRest {
-            end: round_end(round, open, self.clock.now_ms()),
+            end: round_end(round, open, self.clock.now_ms(), &self.zone),
             round: started.round.clone(),
             key,
             signals,
             too_deep,
             expires_ms: question.and_then(|question| question.expires_ms),
             asks: !started.spec.approvals.ask.is_empty(),
-            resume_ms: resume_ms(round, self.clock.now_ms()).or(resend_ms(round, self.clock.now_ms())),
+            resume_ms: resume_ms(round, self.clock.now_ms(), &self.zone).or(resend_ms(round, self.clock.now_ms())),
             items: item_keys(round),
         })
     }
@@ -163,9 +164,13 @@ pub(crate) async fn open_proposals(store: &Store, key: &LoopKey) -> Result<u32, 
 
 /// The end of a round, as far as the next one depends on it. If the day's budget has no room for this round, it has
 /// none for another: all of them would be suspended, and would resume together on the next day.
-pub(super) fn round_end(round: &Round, open_proposals: u32, now_ms: i64) -> RoundEnd {
+pub(super) fn round_end(round: &Round, open_proposals: u32, now_ms: i64, zone: &DayZone) -> RoundEnd {
     let outcome = round.outcome().unwrap_or(RoundOutcome::Interrupted);
-    let retry_at_ms = round.retry_at_ms().or_else(|| resume_ms(round, now_ms));
+    let retry_at_ms = round.retry_at_ms().or_else(|| resume_ms(round, now_ms, zone)).or_else(|| {
+        // A round that found its budget used up at the start cost nothing, and the next due time looks again.
+        let is_unspent = round.facts().reasons.last().is_some_and(|reason| reason.stage == Stage::Recall);
+        (outcome == RoundOutcome::OverBudget && is_unspent).then_some(now_ms)
+    });
     RoundEnd { outcome, signature: signature(round, outcome), retry_at_ms, open_proposals }
 }
 
@@ -212,11 +217,14 @@ pub(super) fn resend_ms(round: &Round, blocked_ms: i64) -> Option<i64> {
 
 /// The earliest time at which a round that was suspended at that moment can resume by itself: its provider is available
 /// again, or a new day has a new budget.
-pub(super) fn resume_ms(round: &Round, suspended_ms: i64) -> Option<i64> {
+pub(super) fn resume_ms(round: &Round, suspended_ms: i64, zone: &DayZone) -> Option<i64> {
     match round.phase() {
         Phase::Suspended(RoundOutcome::RateLimited, _) => round.retry_at_ms(),
-        Phase::Suspended(RoundOutcome::OverBudget, _) if !round.is_full() => {
-            Some((suspended_ms.div_euclid(DAY_MS) + 1).saturating_mul(DAY_MS))
+        Phase::Suspended(RoundOutcome::OverBudget, _) if round.waits_for_period() && !round.is_full() => {
+            let facts = round.facts();
+            let is_own = facts.reasons.last().is_some_and(|reason| reason.text.contains(BudgetScope::Day.label()));
+            let zone = if is_own { zone.of_loop(&facts.started.spec) } else { zone.clone() };
+            Some(zone.next_day_ms(suspended_ms))
         }
         _ => None,
     }

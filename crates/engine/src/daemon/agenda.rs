@@ -18,6 +18,8 @@ pub(super) enum AgendaEntry {
     Expire,
     /// Questions that loops ask elsewhere, and their answers.
     AskPeople,
+    /// Data past its retention.
+    Collect,
 }
 
 /// Entries by their time, and those that wait for an event.

@@ -16,9 +16,10 @@ use crate::error::EngineError;
 use crate::events::EventKind;
 use crate::store::{DISPATCHER, ReceiptRow, StoreError};
 use loopwright_core::BoxFuture;
+use loopwright_core::config::SharedBudget;
 use loopwright_core::dispatch::{DispatchInput, Dispatcher, FleetFreeze, LoopKey};
 use loopwright_core::outcome::RoundOutcome;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -77,11 +78,17 @@ pub(super) struct DispatchLoop {
     pub(super) frozen: Option<FleetFreeze>,
     /// Whether the store has the stop flag too.
     pub(super) is_flagged: bool,
+    /// Whether the store had the flag when it was last read for other processes' changes.
+    pub(super) is_flag_seen: bool,
+    /// The number of stops that ended.
+    pub(super) thaws: u64,
     pub(super) mode: DispatchMode,
     /// In one pass, the time of the pass.
     pub(super) pass_ms: Option<i64>,
     pub(super) since_ms: i64,
     pub(super) loops: usize,
+    /// The ceilings that the loops of each repository share, as they were loaded last.
+    pub(super) budgets: BTreeMap<Arc<str>, SharedBudget>,
     /// The one timer, if it is armed.
     pub(super) alarm: Option<ArmedTimer>,
     /// Why the task must end at once.

@@ -3,13 +3,16 @@
 
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::gc::GcRetention;
 use crate::git::UserRepo;
 use crate::probe::{self, ProbeResult};
 use crate::proc::CancelToken;
 use crate::round::{LoopBindings, RunRequest};
 use crate::takeover::RoundBinder;
 use loopwright_core::BoxFuture;
+use loopwright_core::config::SharedBudget;
 use loopwright_core::dispatch::{ConcurrencyLimits, LoopEntry, LoopKey};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The loops of a daemon.
@@ -24,6 +27,12 @@ pub trait LoopFleet: RoundBinder {
     /// An error is the loop's alone: its occurrence gets the receipt `failed` with the error's text.
     fn prepare<'a>(&'a self, engine: &'a Engine, key: &'a LoopKey)
     -> BoxFuture<'a, Result<PreparedStart, EngineError>>;
+
+    /// The limits of the daily removal of old data at this time; without limits the daemon removes nothing. It is read
+    /// before each pass.
+    fn retention(&self, _now_ms: i64) -> Option<GcRetention> {
+        None
+    }
 }
 
 /// All loops of a daemon.
@@ -36,6 +45,8 @@ pub struct FleetLoops {
     pub after: Vec<(LoopKey, Arc<str>)>,
     /// The concurrency limits from now on; unchanged if absent.
     pub limits: Option<ConcurrencyLimits>,
+    /// The ceilings that the loops of each repository share, by the repository's id.
+    pub budgets: BTreeMap<Arc<str>, SharedBudget>,
 }
 
 impl From<Vec<LoopEntry>> for FleetLoops {

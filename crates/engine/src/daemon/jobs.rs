@@ -21,6 +21,9 @@ use tokio::time::Instant;
 
 /// Delay until a start that did not succeed is tried again.
 pub(super) const RETRY_MS: i64 = 5_000;
+
+/// The wait before a start asks its forge again. A wrong token that is sent more often may lock the account.
+const FORGE_RETRY_MS: i64 = 30_000;
 /// A failed write is tried again after a second, then after twice as long each time, up to this.
 const REWRITE_MAX_MS: i64 = 60_000;
 /// The longest time that rows wait for others to join their transaction.
@@ -310,6 +313,7 @@ impl DispatchLoop {
         };
         match finished {
             RoundTaskOutcome::Rested => self.free_slot(number),
+            RoundTaskOutcome::Deferred => self.defer(number),
             RoundTaskOutcome::Withheld => drop(self.rounds.remove(number)),
             RoundTaskOutcome::NoWork => self.drop_start(number, |ticket| DispatchInput::NoWork { ticket }),
             RoundTaskOutcome::TooManyOpen { open } => {
@@ -322,6 +326,15 @@ impl DispatchLoop {
         }
     }
 
+    /// Frees the slot, and resumes its round later: nothing else would before the next start of a daemon.
+    fn defer(&mut self, number: u64) {
+        let slot = self.rounds.get(number);
+        if let Some((key, round)) = slot.and_then(|slot| Some((slot.key.clone(), slot.round.clone()?))) {
+            self.agenda.schedule(self.now_ms().saturating_add(RETAKE_MS), AgendaEntry::Resume { key, round });
+        }
+        self.free_slot(number);
+    }
+
     fn drop_start(&mut self, number: u64, input: impl FnOnce(u64) -> DispatchInput) {
         let ticket = self.rounds.remove(number).and_then(|slot| slot.ticket);
         if let Some(ticket) = ticket {
@@ -330,11 +343,19 @@ impl DispatchLoop {
     }
 
     fn not_started(&mut self, number: u64, why: String, again: RetryDecision) {
-        let again_ms = (again == RetryDecision::Soon).then(|| self.now_ms().saturating_add(RETRY_MS));
+        let wait_ms = match again {
+            RetryDecision::Soon => Some(RETRY_MS),
+            RetryDecision::WithForge => Some(FORGE_RETRY_MS),
+            RetryDecision::Never => None,
+        };
+        let again_ms = wait_ms.map(|wait_ms| self.now_ms().saturating_add(wait_ms));
         if let Some(key) = self.rounds.get(number).map(|slot| slot.key.clone()) {
             self.publish(Some(key), EventKind::NotStarted { why: why.clone(), again_ms });
         }
-        self.drop_start(number, |ticket| DispatchInput::StartFailed { ticket, why, retry_ms: again_ms });
+        self.drop_start(number, |ticket| match (again, again_ms) {
+            (RetryDecision::WithForge, Some(retry_ms)) => DispatchInput::StartDelayed { ticket, retry_ms },
+            _ => DispatchInput::StartFailed { ticket, why, retry_ms: again_ms },
+        });
     }
 
     fn on_known_occurrence(&mut self, number: u64, round: Option<String>) {
@@ -411,6 +432,7 @@ impl DispatchLoop {
                 AgendaEntry::Retake { .. } | AgendaEntry::Resume { .. } => self.resume_recorded(errand),
                 AgendaEntry::Expire => self.expire_questions(),
                 AgendaEntry::AskPeople => self.ask_people(),
+                AgendaEntry::Collect => self.collect_garbage(now_ms),
             }
         }
     }
@@ -433,8 +455,8 @@ impl DispatchLoop {
         if let Some((number, slot)) = self.rounds.slot_of_round(&round) {
             if slot.is_parked {
                 slot.is_parked = false;
-                let work = self.round_task(number);
-                self.rounds.spawn(number, work.take_over(round));
+                let is_resumed = slot.is_resumed;
+                self.spawn_recorded(number, round, is_resumed);
             }
             return;
         }
@@ -454,16 +476,21 @@ impl DispatchLoop {
         self.items.remove(&round);
         let mut slot = RunningSlot::new(key.clone(), self.engine.now_ms(), RoundOrigin::Earlier);
         slot.round = Some(round.clone());
+        slot.is_resumed = !is_retake;
         if self.frozen.is_some() {
             // The round only ends: none of its work is started while everything is stopped.
             slot.cancel.cancel();
         }
         let number = self.rounds.insert(slot);
         self.step(DispatchInput::Occupied { key, round: round.clone(), items });
+        self.spawn_recorded(number, round, !is_retake);
+    }
+
+    fn spawn_recorded(&mut self, number: u64, round: String, is_resumed: bool) {
         let work = self.round_task(number);
-        match is_retake {
-            true => self.rounds.spawn(number, work.take_over(round)),
-            false => self.rounds.spawn(number, work.resume(round)),
+        match is_resumed {
+            true => self.rounds.spawn(number, work.resume(round)),
+            false => self.rounds.spawn(number, work.take_over(round)),
         }
     }
 }

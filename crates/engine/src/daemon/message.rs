@@ -49,6 +49,11 @@ impl DaemonSender {
         (Self(sender), receiver)
     }
 
+    /// Returns when the task has ended.
+    pub(super) async fn closed(&self) {
+        self.0.closed().await;
+    }
+
     /// Sends a message that needs no answer.
     pub(super) fn send(&self, work: impl FnOnce(&mut DispatchLoop) + Send + 'static) -> Result<(), EngineError> {
         self.0.send(Box::new(work)).map_err(|_| gone())

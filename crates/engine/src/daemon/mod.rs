@@ -4,14 +4,17 @@
 //! decided after a write is done before that write is durable, and a start is durable with its receipt and its loop's
 //! new mark in one transaction. Each round is a task of its own, so a panic in one round affects only that round.
 //!
-//! Between two events nothing wakes it: it does not tick or poll.
+//! Between two events nothing wakes it: it does not tick or poll. On PostgreSQL a task beside it reads the global stop of
+//! other machines.
 //!
 //! Manually started rounds need no special care: [`Engine::run`] on an engine with a daemon requests the loop's one
 //! slot and the round's locks from the daemon, and returns [`EngineError::Busy`] if one of them is taken.
 
 mod admission;
 mod agenda;
+mod daily_collection;
 mod dispatch_loop;
+mod flag_watch;
 mod fleet;
 mod followers;
 mod jobs;
@@ -30,6 +33,7 @@ pub(crate) use admission::{DaemonAdmission, open_proposals};
 pub use fleet::{FleetLoops, LoopFleet, PreparedStart, ReadyRound};
 pub(crate) use followers::follower_signals;
 pub use message::LoopSlot;
+pub(crate) use persist::pause_question_id;
 pub use persist::standing_from_row;
 pub use requests::STOP_FLAG;
 pub(crate) use retries::retry_signals as signals_again;
@@ -147,7 +151,11 @@ impl Daemon {
         fleet: Arc<dyn LoopFleet>,
         limits: ConcurrencyLimits,
     ) -> Result<(Self, DaemonJoin), EngineError> {
-        let (desk, post) = open::open_dispatch_loop(engine.clone(), fleet, limits, DispatchMode::Running).await?;
+        let (mut desk, post) = open::open_dispatch_loop(engine.clone(), fleet, limits, DispatchMode::Running).await?;
+        desk.share_stop_file();
+        if engine.store.is_leased() {
+            drop(tokio::spawn(flag_watch::follow(engine.clone(), post.clone())));
+        }
         let task = tokio::spawn(desk.run());
         Ok((Self { engine, sender: post }, DaemonJoin(task)))
     }

@@ -16,7 +16,7 @@ use crate::events::EventKind;
 use crate::lease;
 use crate::store::{DISPATCHER, FlagRow, InboxKind, RoundLease, RoundRow, StoreError};
 use loopwright_core::dispatch::{ConcurrencyLimits, DispatchInput, Dispatcher, FleetFreeze, LoopKey};
-use loopwright_core::round::{Phase, RoundPhase};
+use loopwright_core::round::{Phase, Round, RoundPhase};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -52,13 +52,11 @@ async fn leased(
     let (post, mail) = DaemonSender::channel();
     let doorman = Arc::new(DaemonAdmission::new(post.clone(), &engine));
     let stop = StopFile::in_state_dir(engine.state_dir());
-    let flag = engine.store.flags().await?.into_iter().find(|flag| flag.name == STOP_FLAG);
-    let is_flagged = flag.is_some();
-    let frozen = flag.map(freeze_from_flag).or_else(|| freeze_from_file(&stop, engine.now_ms()));
+    let (is_flagged, frozen) = read_stop(&engine, &stop).await?;
     // The store reads in a thread of its own while the files are read.
     let standing = async { Ok::<_, EngineError>(load_dispatcher(&engine, limits, frozen.clone()).await?) };
     let (loops, dispatcher) = tokio::try_join!(fleet.load(), standing)?;
-    let left = LeftoverState::collect(&engine).await?;
+    let left = LeftoverState::collect(&engine, fleet.as_ref()).await?;
     if !engine.live_rounds.set_admission(Arc::clone(&doorman)) {
         return Err(EngineError::Daemon("a daemon runs on this engine already".to_owned()));
     }
@@ -80,10 +78,13 @@ async fn leased(
         stop,
         frozen,
         is_flagged,
+        is_flag_seen: is_flagged,
+        thaws: 0,
         mode,
         pass_ms: matches!(mode, DispatchMode::Once).then_some(now_ms),
         since_ms: now_ms,
         loops: 0,
+        budgets: loops.budgets.clone(),
         alarm: None,
         write_by: None,
         ended: None,
@@ -92,10 +93,22 @@ async fn leased(
         admission: doorman,
     };
     let taken_over = desk.resume_leftovers(left);
+    // A suspended round that may resume now comes before a new round of any loop.
+    desk.dispatcher.hold_starts();
     desk.apply_loops(loops);
     desk.run_due_entries(now_ms);
+    desk.dispatcher.release_starts();
+    desk.plan_collection();
+    desk.step(DispatchInput::Wake);
     desk.publish(None, EventKind::Up { loops: desk.loops, taken_over });
     Ok((desk, post))
+}
+
+/// Whether the store has the flag of the global stop, and that stop, by the flag or by the file.
+async fn read_stop(engine: &Engine, stop: &StopFile) -> Result<(bool, Option<FleetFreeze>), StoreError> {
+    let flag = engine.store.flags().await?.into_iter().find(|flag| flag.name == STOP_FLAG);
+    let frozen = flag.clone().map(freeze_from_flag).or_else(|| freeze_from_file(stop, engine.now_ms()));
+    Ok((flag.is_some(), frozen))
 }
 
 pub(super) async fn load_dispatcher(
@@ -136,14 +149,14 @@ struct LeftoverState {
 
 impl LeftoverState {
     /// Ends the process trees of rounds that were running, and reads the rest of the state.
-    async fn collect(engine: &Engine) -> Result<Self, EngineError> {
+    async fn collect(engine: &Engine, fleet: &dyn LoopFleet) -> Result<Self, EngineError> {
         let abandoned = engine.collect_abandoned().await?;
         let mut elsewhere = lease::held_elsewhere(engine).await?;
         elsewhere.retain(|lease| lease.claims.is_some());
         let mut suspended = Vec::new();
         let may_resume = |row: &RoundRow| matches!(row.phase, RoundPhase::Suspended | RoundPhase::Waiting);
         for row in engine.store.open_rounds().await?.into_iter().filter(may_resume) {
-            let at_ms = worth_from(engine, &row).await;
+            let at_ms = worth_from(engine, fleet, &row).await;
             suspended.extend(at_ms.map(|at_ms| (row, at_ms)));
         }
         let items = items(engine, abandoned.iter().chain(suspended.iter().map(|(row, _)| row))).await;
@@ -174,20 +187,32 @@ async fn items(engine: &Engine, rounds: impl Iterator<Item = &RoundRow>) -> Hash
 
 /// The earliest time at which a suspended or blocked round can resume; `None` if it waits for a person, or its record
 /// cannot be read.
-async fn worth_from(engine: &Engine, row: &RoundRow) -> Option<i64> {
+async fn worth_from(engine: &Engine, fleet: &dyn LoopFleet, row: &RoundRow) -> Option<i64> {
     let recorded = engine.load_round(&row.id).await.ok()?;
     let suspended_ms = engine.store.events(&row.id).await.ok()?.last()?.at_ms;
     if matches!(recorded.round.phase(), Phase::Waiting(_)) {
         return admission::resend_ms(&recorded.round, suspended_ms);
     }
-    let worth_ms = admission::resume_ms(&recorded.round, suspended_ms);
+    let zone = &engine.settings.zone;
+    let worth_ms = admission::resume_ms(&recorded.round, suspended_ms, zone);
     let started = &recorded.round.facts().started;
-    let today = crate::clock::day(engine.now_ms());
+    let today = zone.of_loop(&started.spec).day(engine.now_ms());
     let raises = engine.store.raises(&today).await.unwrap_or_default();
     let own = |raise: &&crate::store::RaiseRow| raise.repo == started.repo && raise.loop_name == started.spec.name;
     let raised_ms = raises.iter().filter(own).map(|raise| raise.at_ms).max();
     let is_raised = raised_ms.is_some_and(|at_ms| at_ms >= suspended_ms);
-    if is_raised { Some(engine.now_ms()) } else { worth_ms }
+    let is_now = is_raised || has_room_again(engine, fleet, &recorded.round).await;
+    if is_now { Some(engine.now_ms()) } else { worth_ms }
+}
+
+/// Whether a round that waits for a day's or a month's ceiling fits under the ceilings as they are configured now.
+pub(super) async fn has_room_again(engine: &Engine, fleet: &dyn LoopFleet, round: &Round) -> bool {
+    if !round.waits_for_period() || round.is_full() {
+        return false;
+    }
+    let (engine, _) = fleet.rebind(engine, &round.facts().started);
+    // If the spend cannot be read, the round waits for the next day.
+    crate::round::has_room(&engine, round.facts()).await.unwrap_or(false)
 }
 
 impl DispatchLoop {

@@ -202,7 +202,7 @@ pub(super) fn pause_question(key: &LoopKey, why: &str, now_ms: i64) -> InboxRow 
     }
 }
 
-pub(super) fn pause_question_id(key: &LoopKey) -> String {
+pub(crate) fn pause_question_id(key: &LoopKey) -> String {
     let fields = [b"loopwright loop question 1".as_slice(), key.repo.as_bytes(), key.name.as_bytes()];
     format!("l-{}", hash::hash_fields(&fields).chars().take(20).collect::<String>())
 }
@@ -248,7 +248,7 @@ pub(super) fn receipt_row(receipt: &OccurrenceReceipt) -> ReceiptRow {
         occurrence: receipt.occurrence.clone(),
         due_ms: receipt.due_ms,
         trigger: receipt.trigger.to_string(),
-        receipt: receipt.fate.word().to_owned(),
+        receipt: receipt.fate,
         reason: receipt.reason.clone(),
         round: receipt.round.clone(),
         count: i64::try_from(receipt.count).unwrap_or(i64::MAX),

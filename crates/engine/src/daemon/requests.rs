@@ -7,6 +7,7 @@ use super::dispatch_loop::{DispatchLoop, DispatchMode};
 use super::fleet::FleetLoops;
 use super::jobs::{DispatchJob, RETRY_MS};
 use super::message::{LoopSlot, OccupiedSlot, ReplySender};
+use super::open::has_room_again;
 use super::persist::{self, PendingRows};
 use super::running_rounds::RunningSlot;
 use crate::error::EngineError;
@@ -15,7 +16,9 @@ use crate::live_rounds::AdmissionRequest;
 use crate::proc::CancelToken;
 use crate::round::error_chain;
 use crate::store::{FlagRow, NewEvent, RowChange, SignalRow};
+use loopwright_core::config::SharedBudget;
 use loopwright_core::dispatch::{DispatchInput, FleetFreeze, LoopExplanation, LoopKey, RoundClaims};
+use loopwright_core::round::RoundPhase;
 use std::sync::Arc;
 
 /// The global stop's name among the flags.
@@ -71,6 +74,11 @@ impl DispatchLoop {
     pub(super) fn apply_loops(&mut self, loops: FleetLoops) {
         self.admission.set_followers(&loops.after);
         self.loops = loops.entries.len();
+        let before = std::mem::replace(&mut self.budgets, loops.budgets);
+        let is_changed = |(repo, budget): &(&Arc<str>, &SharedBudget)| self.budgets.get(*repo) != Some(*budget);
+        if before.iter().any(|known| is_changed(&known)) {
+            self.on_budgets_changed();
+        }
         if let Some(limits) = loops.limits {
             self.step(DispatchInput::Limits(limits));
         }
@@ -148,7 +156,8 @@ impl DispatchLoop {
     }
 
     pub(super) fn finish_thaw(&mut self) {
-        self.is_flagged = false;
+        (self.is_flagged, self.is_flag_seen) = (false, false);
+        self.thaws += 1;
         self.frozen = None;
         self.step_before(DispatchInput::Thaw);
         self.publish(None, EventKind::Thawed);
@@ -160,9 +169,46 @@ impl DispatchLoop {
         let is_there = self.stop.exists();
         if is_there && self.frozen.is_none() {
             self.freeze_all(FILE_ACTOR.to_owned(), self.stop.reason());
+            self.share_stop_file();
         }
-        if !is_there && self.frozen.as_ref().is_some_and(|frozen| frozen.by == FILE_ACTOR) && !self.is_flagged {
+        if !is_there && !self.is_flagged && self.is_stopped_by_file() {
+            if self.engine.store.is_leased() {
+                let gone = RowChange::FlagGone { name: STOP_FLAG.to_owned() };
+                self.queue_rows(PendingRows { changes: vec![gone], ..PendingRows::default() });
+            }
             self.finish_thaw();
+        }
+    }
+
+    fn is_stopped_by_file(&self) -> bool {
+        self.frozen.as_ref().is_some_and(|frozen| frozen.by == FILE_ACTOR)
+    }
+
+    /// The processes of other machines see only the flag, so a stop by the file sets it too.
+    pub(super) fn share_stop_file(&mut self) {
+        let Some(frozen) = self.frozen.clone().filter(|frozen| frozen.by == FILE_ACTOR) else { return };
+        if self.engine.store.is_leased() && !self.is_flagged {
+            let (name, at_ms) = (STOP_FLAG.to_owned(), frozen.since_ms);
+            let flag = FlagRow { name, at_ms, actor: frozen.by, why: frozen.why };
+            self.queue_rows(PendingRows { changes: vec![RowChange::Flag(flag)], ..PendingRows::default() });
+        }
+    }
+
+    /// The flag as the store has it, where other processes may change it. It was read after this many stops had ended.
+    pub(super) fn apply_flag(&mut self, flag: Option<FlagRow>, thaws: u64) {
+        match flag {
+            // A stop that ended meanwhile does not begin again.
+            _ if thaws != self.thaws => {}
+            Some(flag) => {
+                self.is_flag_seen = true;
+                // A flag of a person stays when the stop file is removed.
+                self.is_flagged |= flag.actor != FILE_ACTOR || self.frozen.is_none();
+                if self.frozen.is_none() {
+                    self.freeze_all(flag.actor, flag.why);
+                }
+            }
+            None if self.is_flag_seen => self.finish_thaw(),
+            None => {}
         }
     }
 
@@ -216,12 +262,27 @@ impl DispatchLoop {
         let (engine, post) = (self.engine.clone(), self.sender.clone());
         self.rounds.spawn_aside(async move {
             let open = engine.store.open_rounds().await.unwrap_or_default();
-            let own = open.into_iter().filter(|row| {
-                row.phase == loopwright_core::round::RoundPhase::Suspended && row.repo.as_str() == &*key.repo
-            });
+            let own =
+                open.into_iter().filter(|row| row.phase == RoundPhase::Suspended && row.repo.as_str() == &*key.repo);
             for row in own.filter(|row| row.loop_name.as_str() == &*key.name) {
                 let entry = AgendaEntry::Resume { key: key.clone(), round: row.id };
                 let _ = post.send(move |desk| desk.agenda.schedule(desk.now_ms(), entry));
+            }
+        });
+    }
+
+    /// The configured ceilings changed: rounds that wait for a new day or month resume if there is room now.
+    fn on_budgets_changed(&mut self) {
+        let (engine, fleet, post) = (self.engine.clone(), Arc::clone(&self.fleet), self.sender.clone());
+        self.rounds.spawn_aside(async move {
+            let open = engine.store.open_rounds().await.unwrap_or_default();
+            for row in open.into_iter().filter(|row| row.phase == RoundPhase::Suspended) {
+                let Ok(recorded) = engine.load_round(&row.id).await else { continue };
+                if has_room_again(&engine, fleet.as_ref(), &recorded.round).await {
+                    let key = LoopKey::new(&row.repo, &row.loop_name);
+                    let entry = AgendaEntry::Resume { key, round: row.id };
+                    let _ = post.send(move |desk| desk.agenda.schedule(desk.now_ms(), entry));
+                }
             }
         });
     }
@@ -259,7 +320,7 @@ impl DispatchLoop {
         let (engine, fleet, post) = (self.engine.clone(), Arc::clone(&self.fleet), self.sender.clone());
         self.rounds.spawn_aside(async move {
             let again_ms = engine.now_ms().saturating_add(RETRY_MS);
-            if let Some(at_ms) = engine.ask_people(fleet.as_ref()).await.unwrap_or(Some(again_ms)) {
+            if let Some(at_ms) = crate::questions::ask_people(&engine, fleet.as_ref()).await.unwrap_or(Some(again_ms)) {
                 let _ = post.send(move |desk| desk.agenda.schedule_earliest(at_ms, AgendaEntry::AskPeople));
             }
         });

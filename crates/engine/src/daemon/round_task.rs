@@ -15,7 +15,6 @@ use crate::round::{DueRecord, RoundCaller, RunRequest, error_chain, too_many_ope
 use crate::store::{DISPATCHER, StoreError, StoreErrorKind};
 use loopwright_core::budget::Reservation;
 use loopwright_core::dispatch::{LoopKey, RoundStart};
-use loopwright_core::forge::ForgeError;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -149,11 +148,11 @@ impl RoundTask {
                 () = self.cancel.cancelled() => return RoundTaskOutcome::Rested,
             }
         }
-        if let (Some(porter), Ok(recorded)) =
+        if let (Some(admission), Ok(recorded)) =
             (self.engine.live_rounds.admission(), self.engine.load_round(&round).await)
             && recorded.round.is_at_rest()
         {
-            porter.on_round_at_rest(&recorded.round).await;
+            admission.on_round_at_rest(&recorded.round).await;
             return RoundTaskOutcome::Rested;
         }
         self.take_over(round).await
@@ -181,16 +180,21 @@ impl RoundTask {
     pub(super) async fn resume(self, round: String) -> RoundTaskOutcome {
         let resumed = self.resumed(&round).await;
         match resumed {
-            // It does not wait any more, its workspace is gone, or another caller answers for it right now.
-            Ok(()) | Err(EngineError::Stale(_) | EngineError::WorkGone(_) | EngineError::Busy { .. }) => {
-                RoundTaskOutcome::Rested
-            }
+            // It does not wait any more, or its workspace is gone.
+            Ok(()) | Err(EngineError::Stale(_) | EngineError::WorkGone(_)) => RoundTaskOutcome::Rested,
+            // Another caller answers for it right now, or another process runs a round of its loop.
+            Err(EngineError::Busy { .. }) => RoundTaskOutcome::Deferred,
             Err(error) => left_open(&error),
         }
     }
 
     async fn resumed(&self, round: &str) -> Result<(), EngineError> {
         let recorded = self.engine.load_round(round).await?;
+        // An earlier attempt to resume it came further, and then failed.
+        if !recorded.round.is_at_rest() {
+            let (fleet, by) = (self.fleet.as_ref(), RoundStarter::Dispatcher);
+            return self.engine.take_over_round(round, fleet, &self.cancel, by).await.map(drop);
+        }
         let (engine, bind) = self.fleet.rebind(&self.engine, &recorded.round.facts().started);
         let caller = RoundCaller { bind: &bind, cancel: &self.cancel, by: RoundStarter::Dispatcher };
         if recorded.round.facts().is_blocked {
@@ -223,9 +227,11 @@ fn not_started(error: EngineError) -> RoundTaskOutcome {
     let why = error_chain(&error);
     let kind = match error {
         EngineError::Store(StoreError { kind, .. }) => kind,
-        EngineError::Stale(_) | EngineError::Busy { .. } | EngineError::Forge(ForgeError::Unavailable { .. }) => {
+        EngineError::Stale(_) | EngineError::Busy { .. } => {
             return RoundTaskOutcome::NotStarted { why, again: RetryDecision::Soon };
         }
+        // Also a wrong token or a deleted repository: a person fixes it, and the occurrence is still there then.
+        EngineError::Forge(_) => return RoundTaskOutcome::NotStarted { why, again: RetryDecision::WithForge },
         _ => return RoundTaskOutcome::NotStarted { why, again: RetryDecision::Never },
     };
     match kind {
@@ -252,21 +258,22 @@ fn left_open(error: &EngineError) -> RoundTaskOutcome {
 pub(super) fn is_store_lost(kind: &StoreErrorKind) -> bool {
     match kind {
         StoreErrorKind::Fenced { name, .. } => name == DISPATCHER,
-        kind => matches!(kind, StoreErrorKind::Closed | StoreErrorKind::Replaced),
+        kind => matches!(kind, StoreErrorKind::Closed | StoreErrorKind::Replaced | StoreErrorKind::Newer { .. }),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use loopwright_core::forge::ForgeError;
 
     #[test]
-    fn start_is_tried_again_if_only_the_forge_is_down() {
+    fn start_waits_for_a_forge_that_is_down_or_gives_no_access() {
         let again = |error: ForgeError| match not_started(EngineError::Forge(error)) {
             RoundTaskOutcome::NotStarted { again, .. } => again,
             other => panic!("{other:?}"),
         };
-        assert_eq!(again(ForgeError::unavailable("503")), RetryDecision::Soon);
-        assert_eq!(again(ForgeError::Refused("no such repository".to_owned())), RetryDecision::Never);
+        assert_eq!(again(ForgeError::unavailable("503")), RetryDecision::WithForge);
+        assert_eq!(again(ForgeError::Refused("no such repository".to_owned())), RetryDecision::WithForge);
     }
 }

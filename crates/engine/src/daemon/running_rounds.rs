@@ -14,6 +14,8 @@ use tokio::task::{Id, JoinError, JoinSet};
 pub(super) enum RoundTaskOutcome {
     /// The round is at rest.
     Rested,
+    /// The round is at rest and was to resume, but another process has its loop's slot; it resumes later.
+    Deferred,
     /// There is no round; `again` says whether there may be one later.
     NotStarted { why: String, again: RetryDecision },
     /// The loop has no work.
@@ -35,6 +37,8 @@ pub(super) enum RoundTaskOutcome {
 pub(super) enum RetryDecision {
     /// The cause may go away soon.
     Soon,
+    /// The forge does not answer, or gives no access until a person fixes it. The occurrence waits for that.
+    WithForge,
     /// The cause stays.
     Never,
 }
@@ -57,6 +61,8 @@ pub(super) struct RunningSlot {
     pub(super) tries: u32,
     /// Whether no task runs it for now.
     pub(super) is_parked: bool,
+    /// Whether its round was at rest and is to resume: it is not over when it is found at rest again.
+    pub(super) is_resumed: bool,
 }
 
 impl RunningSlot {
@@ -73,6 +79,7 @@ impl RunningSlot {
             end: None,
             tries: 0,
             is_parked: false,
+            is_resumed: false,
         }
     }
 }

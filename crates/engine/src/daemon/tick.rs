@@ -7,7 +7,9 @@ use super::{DaemonEnd, open};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::events::{EventKind, EventSink, LiveEvent};
+use crate::lease;
 use crate::proc::CancelToken;
+use crate::store::{DISPATCHER, StoreError, StoreErrorKind};
 use loopwright_core::dispatch::{ConcurrencyLimits, LoopKey, OccurrenceReceipt};
 use loopwright_core::outcome::RoundOutcome;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -49,8 +51,11 @@ pub async fn tick(
 ) -> Result<TickReport, EngineError> {
     let notes = Arc::new(TickRecorder::default());
     let _attached = engine.events().attach(Arc::clone(&notes) as _);
+    if engine.live_rounds.admission().is_some() {
+        return Err(EngineError::Daemon("a daemon runs on this engine already".to_owned()));
+    }
     // Answers that arrived since the last pass come first.
-    engine.ask_people(fleet.as_ref()).await?;
+    ask_people(&engine, fleet.as_ref()).await?;
     let (own, binder) = (engine.clone(), Arc::clone(&fleet));
     let (desk, post) = open::open_dispatch_loop(engine, fleet, limits, DispatchMode::Once).await?;
     let mut pass = std::pin::pin!(desk.run());
@@ -63,14 +68,31 @@ pub async fn tick(
         }
     };
     // The questions of this pass, unless another process schedules now: that one asks them.
-    if own.lease_dispatcher().await.is_ok() {
-        own.ask_people(binder.as_ref()).await?;
-        crate::lease::give_back(&own, crate::store::DISPATCHER).await;
+    match ask_people(&own, binder.as_ref()).await {
+        Ok(()) => lease::give_back(&own, DISPATCHER).await,
+        Err(error) if is_held(&error) => {}
+        Err(error) => return Err(error),
     }
     match ended {
         DaemonEnd::Drained => Ok(std::mem::take(&mut *notes.lock())),
         DaemonEnd::Fenced(why) | DaemonEnd::Failed(why) => Err(EngineError::Daemon(why)),
     }
+}
+
+/// Asks people and decides their answers, as the one process that schedules: another one may be sending the same question
+/// right now. This process keeps the lease.
+async fn ask_people(engine: &Engine, binder: &dyn LoopFleet) -> Result<(), EngineError> {
+    engine.lease_dispatcher().await?;
+    let asked = crate::questions::ask_people(engine, binder).await;
+    if asked.is_err() {
+        lease::give_back(engine, DISPATCHER).await;
+    }
+    asked.map(drop)
+}
+
+/// Whether another process has the lease.
+fn is_held(error: &EngineError) -> bool {
+    matches!(error, EngineError::Store(StoreError { kind: StoreErrorKind::Held(_), .. }))
 }
 
 /// Collects the events of a pass.

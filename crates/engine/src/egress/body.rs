@@ -2,20 +2,27 @@
 //! response, with its key removed.
 
 use super::key::ProviderKey;
-use super::ledger::ConnectionAccount;
-use super::usage::AnswerUsage;
+use super::ledger::{BytesExhausted, ConnectionAccount};
+use super::usage::{AnswerUsage, RequestCopy};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
+use loopwright_core::provider::ExchangeEnd;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 /// An error that ends a body.
 pub(super) type BodyError = Box<dyn std::error::Error + Send + Sync>;
+/// No byte came for longer than the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("silent for too long")]
+pub(super) struct SilentBody;
+
 /// Any body.
 pub(super) type AnyBody = UnsyncBoxBody<Bytes, BodyError>;
 
@@ -40,18 +47,33 @@ pub(super) struct MeteredBody {
     direction: BodyDirection,
     silence: Pin<Box<Sleep>>,
     passed_bytes: Option<Arc<AtomicU64>>,
+    copy: Option<RequestCopy>,
     passed: u64,
+    /// The longest silence after the first byte, if it differs.
+    idle_between: Option<Duration>,
 }
 
 impl MeteredBody {
     pub(super) fn new(body: Incoming, account: ConnectionAccount, direction: BodyDirection) -> Self {
         let silence = Box::pin(sleep_until(Instant::now() + account.idle()));
-        Self { body, account, direction, silence, passed_bytes: None, passed: 0 }
+        Self { body, account, direction, silence, passed_bytes: None, copy: None, passed: 0, idle_between: None }
+    }
+
+    /// Limits the silence after the first byte.
+    pub(super) fn idle_between(mut self, most: Duration) -> Self {
+        self.idle_between = Some(most);
+        self
     }
 
     /// Adds the number of passed bytes to this counter.
     pub(super) fn counting_into(mut self, whom: Option<Arc<AtomicU64>>) -> Self {
         self.passed_bytes = whom;
+        self
+    }
+
+    /// Copies the passed bytes there.
+    pub(super) fn copying_into(mut self, copy: Option<RequestCopy>) -> Self {
+        self.copy = copy;
         self
     }
 
@@ -75,12 +97,15 @@ impl Body for MeteredBody {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) else {
             ready!(self.silence.as_mut().poll(cx));
-            return Poll::Ready(Some(Err("silent for too long".into())));
+            return Poll::Ready(Some(Err(SilentBody.into())));
         };
-        let next = Instant::now() + self.account.idle();
+        let next = Instant::now() + self.idle_between.unwrap_or(self.account.idle());
         self.silence.as_mut().reset(next);
         let charged = |frame: Frame<Bytes>| {
             self.charge(frame.data_ref().map_or(0, Bytes::len))?;
+            if let (Some(copy), Some(bytes)) = (&self.copy, frame.data_ref()) {
+                copy.push(bytes);
+            }
             Ok(frame)
         };
         Poll::Ready(frame.map(|frame| frame.map_err(Into::into).and_then(charged)))
@@ -122,6 +147,22 @@ impl<B> ScrubbedBody<B> {
         }
     }
 
+    /// The answer was interrupted: by silence, by the round's own limit of bytes, or by the provider.
+    fn interrupt(&mut self, error: &BodyError) {
+        let Some(answer) = &mut self.answer else { return };
+        let end = if error.is::<SilentBody>() && answer.has_bytes() {
+            ExchangeEnd::Stalled
+        } else if error.is::<SilentBody>() {
+            ExchangeEnd::NoFirstByte
+        } else if error.is::<BytesExhausted>() {
+            ExchangeEnd::Left
+        } else {
+            ExchangeEnd::Cut
+        };
+        answer.interrupt(end);
+        self.answer = None;
+    }
+
     /// The bytes that can pass now that these bytes were received.
     fn pass(&mut self, bytes: &[u8]) -> Bytes {
         let mut all = std::mem::take(&mut self.held);
@@ -134,6 +175,9 @@ impl<B> ScrubbedBody<B> {
 
 /// Masks every occurrence of the key; returns the number of bytes at the end that may be its start.
 fn mask(bytes: &mut [u8], key: &[u8]) -> usize {
+    if key.is_empty() {
+        return 0;
+    }
     let mut at = 0;
     while at + key.len() <= bytes.len() {
         if bytes[at..].starts_with(key) {
@@ -154,7 +198,10 @@ impl<B: Body<Data = Bytes, Error = BodyError> + Unpin> Body for ScrubbedBody<B> 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         while !self.ended {
             match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
-                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                Some(Err(error)) => {
+                    self.interrupt(&error);
+                    return Poll::Ready(Some(Err(error)));
+                }
                 // Trailers are headers at the end of a body; a provider's answer needs none.
                 Some(Ok(frame)) => {
                     let bytes = frame.into_data().unwrap_or_default();
@@ -199,6 +246,12 @@ mod tests {
         let mut out: Vec<u8> = parts.iter().flat_map(|part| body.pass(part).to_vec()).collect();
         out.extend(body.held);
         out
+    }
+
+    #[test]
+    fn without_a_key_nothing_is_masked_or_held() {
+        let mut bytes = b"any text".to_vec();
+        assert_eq!((mask(&mut bytes, b""), bytes.as_slice()), (0, b"any text".as_slice()));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use hyper::{Request, Response, StatusCode, Uri, Version};
 use hyper_util::rt::TokioIo;
 use loopwright_core::network::{NetworkTarget, RequestTransport};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::timeout;
 
 /// Forwards a request for `http://…`, or one inside a tunnel whose TLS the proxy decrypted.
@@ -49,7 +50,32 @@ pub(super) async fn forward_request(
     set_target_host(outward.headers_mut(), target, usual);
     match send(shared, wire, outward, &account).await {
         Ok(response) => response.map(|body| MeteredBody::new(body, account, BodyDirection::Down).boxed_unsync()),
-        Err(text) => refusal_response(StatusCode::BAD_GATEWAY, &text),
+        Err(error) => refusal_response(error.status(), &error.to_string()),
+    }
+}
+
+/// Why no head of a response came.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SendError {
+    /// Nothing came in time.
+    #[error("no answer within {} s", .0.as_secs())]
+    Late(Duration),
+    /// The client's request did not arrive completely.
+    #[error("the request ended early: {0}")]
+    Client(hyper::Error),
+    /// The connection failed.
+    #[error("{0}")]
+    Failed(hyper::Error),
+}
+
+impl SendError {
+    /// The status that the client gets.
+    pub(super) fn status(&self) -> StatusCode {
+        if matches!(self, Self::Late(_)) { StatusCode::GATEWAY_TIMEOUT } else { StatusCode::BAD_GATEWAY }
+    }
+
+    fn from_error(error: hyper::Error) -> Self {
+        if error.is_user() { Self::Client(error) } else { Self::Failed(error) }
     }
 }
 
@@ -59,18 +85,18 @@ pub(super) async fn send(
     wire: Box<dyn ConnectionStream>,
     mut request: Request<MeteredBody>,
     account: &ConnectionAccount,
-) -> Result<Response<Incoming>, String> {
+) -> Result<Response<Incoming>, SendError> {
     strip_hop_headers(request.headers_mut());
     *request.version_mut() = Version::HTTP_11;
     let greeted = http1::handshake(TokioIo::new(wire)).await;
-    let (mut sender, connection) = greeted.map_err(|error| error.to_string())?;
+    let (mut sender, connection) = greeted.map_err(SendError::from_error)?;
     shared.spawn(async move {
         // The sender and the body report connection errors.
         let _ = connection.await;
     });
     account.reached();
     let answered = timeout(account.idle(), sender.send_request(request)).await;
-    let mut response = answered.map_err(|late| late.to_string())?.map_err(|error| error.to_string())?;
+    let mut response = answered.map_err(|_| SendError::Late(account.idle()))?.map_err(SendError::from_error)?;
     strip_hop_headers(response.headers_mut());
     Ok(response)
 }

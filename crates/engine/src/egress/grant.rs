@@ -2,6 +2,7 @@
 //! and only during the start. The usage of the answers is counted on it.
 
 use super::EgressError;
+use super::exchange_log::ExchangeLog;
 use super::key::GrantToken;
 use super::proxy_state::ProxyState;
 use super::usage::UsageTally;
@@ -13,7 +14,14 @@ use std::sync::Arc;
 pub(super) struct ActiveGrant {
     pub(super) token: Arc<GrantToken>,
     pub(super) providers: Vec<String>,
+    pub(super) records: GrantRecords,
+}
+
+/// The records of one start: its usage, and its exchanges with providers.
+#[derive(Debug, Clone, Default)]
+pub(super) struct GrantRecords {
     pub(super) tally: UsageTally,
+    pub(super) exchanges: ExchangeLog,
 }
 
 /// The access of one start. Its token is invalid once the start is over, or this is dropped.
@@ -22,7 +30,7 @@ pub struct ProviderGrant {
     shared: Arc<ProxyState>,
     token: Arc<GrantToken>,
     urls: BTreeMap<String, String>,
-    tally: UsageTally,
+    records: GrantRecords,
 }
 
 impl ProviderGrant {
@@ -31,10 +39,10 @@ impl ProviderGrant {
         let token = Arc::new(GrantToken::new().map_err(EgressError::Token)?);
         let known = shared.providers.iter().map(super::ModelProvider::name).filter(|name| names.contains(name));
         let urls: BTreeMap<_, _> = known.map(|name| (name.to_owned(), format!("{address}/provider/{name}"))).collect();
-        let tally = UsageTally::default();
+        let records = GrantRecords::default();
         let providers = urls.keys().cloned().collect();
-        shared.grants().push(ActiveGrant { token: Arc::clone(&token), providers, tally: tally.clone() });
-        Ok(Self { shared: Arc::clone(shared), token, urls, tally })
+        shared.grants().push(ActiveGrant { token: Arc::clone(&token), providers, records: records.clone() });
+        Ok(Self { shared: Arc::clone(shared), token, urls, records })
     }
 
     /// The token that its holder sends instead of a key.
@@ -52,12 +60,17 @@ impl ProviderGrant {
     /// Ends the start: the token is invalid from now on, even if this value still exists.
     pub(crate) fn end(&self) {
         self.shared.grants().retain(|guest| !Arc::ptr_eq(&guest.token, &self.token));
-        self.tally.close();
+        self.records.tally.close();
     }
 
     /// The usage of the answers.
     pub(crate) fn tally(&self) -> &UsageTally {
-        &self.tally
+        &self.records.tally
+    }
+
+    /// Its exchanges with providers.
+    pub(crate) fn exchanges(&self) -> &ExchangeLog {
+        &self.records.exchanges
     }
 }
 

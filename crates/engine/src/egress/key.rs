@@ -29,7 +29,18 @@ impl ProviderKey {
         if usable { Ok(Self(text.into())) } else { Err(ProviderKeyError) }
     }
 
-    /// The bytes, to find them in answers.
+    /// The key of a provider that needs none: requests to it carry no key at all.
+    #[must_use]
+    pub fn keyless() -> Self {
+        Self("".into())
+    }
+
+    /// Whether requests carry no key.
+    pub(super) fn is_keyless(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The bytes, to find them in answers; empty if there is no key.
     pub(super) fn bytes(&self) -> &[u8] {
         self.0.as_bytes()
     }

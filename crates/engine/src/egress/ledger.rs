@@ -130,6 +130,12 @@ impl ConnectionAccount {
         self.ledger.reach(&self.host, self.port);
     }
 
+    /// The same account with another longest silence.
+    pub(super) fn with_idle(mut self, idle: Duration) -> Self {
+        self.limits.idle = idle;
+        self
+    }
+
     /// The longest silence.
     pub(super) fn idle(&self) -> Duration {
         self.limits.idle

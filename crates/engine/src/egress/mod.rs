@@ -16,6 +16,7 @@
 mod authority;
 mod body;
 mod dial;
+pub(crate) mod exchange_log;
 mod forward;
 mod grant;
 mod hello;
@@ -35,7 +36,7 @@ pub use grant::ProviderGrant;
 pub use key::{ProviderKey, ProviderKeyError};
 pub use ledger::{EgressLimits, UsedBytes};
 pub use loopwright_core::config::KeyStyle;
-pub use provider::{ModelProvider, ProviderError};
+pub use provider::{ModelProvider, ProviderError, SilenceLimits};
 pub use routes::{EgressRoute, EgressRoutes};
 
 use loopwright_core::network::{NetworkPolicy, NetworkRuleError, NetworkTraffic};
@@ -218,7 +219,7 @@ impl Drop for EgressProxy {
 }
 
 /// The variables with which programs find certificates: OpenSSL and Go, Node, Python, git, cargo, curl, pip, Deno.
-const CERTIFICATE_VARIABLES: [&str; 8] = [
+pub(crate) const CERTIFICATE_VARIABLES: [&str; 8] = [
     "SSL_CERT_FILE",
     "NODE_EXTRA_CA_CERTS",
     "REQUESTS_CA_BUNDLE",

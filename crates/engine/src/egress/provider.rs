@@ -3,19 +3,23 @@
 
 use super::body::{AnyBody, BodyDirection, MeteredBody, ScrubbedBody};
 use super::dial::{AddressBound, ConnectionStream, DialError};
-use super::forward;
+use super::forward::{self, SendError};
+use super::grant::GrantRecords;
 use super::key::ProviderKey;
 use super::ledger::{ByteBudget, ConnectionAccount};
 use super::proxy_state::ProxyState;
 use super::serve::refusal_response;
-use super::usage::{AnswerUsage, Form, RequestRefusal, UsageTally};
+use super::usage::{AnswerUsage, Form, RequestCopy, RequestRefusal};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Request, Response, StatusCode, Uri};
-use loopwright_core::config::KeyStyle;
+use loopwright_core::config::{DEFAULT_SILENCE_SECS, KeyStyle};
 use loopwright_core::network::{DenialReason, NetworkTarget, PathMatch};
+use loopwright_core::provider::ExchangeEnd;
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The methods of a Gemini model that agents use.
 const ASKS: [&str; 5] =
@@ -34,6 +38,9 @@ const QUERY_KEYS: [&str; 9] =
 
 /// Puts a key into the header that its provider expects.
 fn put(style: KeyStyle, key: &ProviderKey, headers: &mut HeaderMap) {
+    if key.is_keyless() {
+        return;
+    }
     let (name, value) = match style {
         KeyStyle::Bearer => ("authorization", key.header("Bearer ")),
         KeyStyle::XApiKey | KeyStyle::XGoogApiKey | KeyStyle::ApiKey => (style.word(), key.header("")),
@@ -52,6 +59,26 @@ pub struct ModelProvider {
     style: KeyStyle,
     key: ProviderKey,
     paths: Vec<PathMatch>,
+    silence: SilenceLimits,
+    is_metered: bool,
+    query: Vec<(String, String)>,
+    headers: HeaderMap,
+}
+
+/// The longest silences of a provider. After them the exchange is cut, and counts as the provider's trouble.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SilenceLimits {
+    /// From the request to the first byte of the answer.
+    pub first_byte: Duration,
+    /// Between two parts of the answer.
+    pub between_bytes: Duration,
+}
+
+impl Default for SilenceLimits {
+    fn default() -> Self {
+        let [first_byte, between_bytes] = DEFAULT_SILENCE_SECS.map(Duration::from_secs);
+        Self { first_byte, between_bytes }
+    }
 }
 
 /// Why a provider cannot be set up. The error does not contain the key.
@@ -63,6 +90,9 @@ pub enum ProviderError {
     /// The upstream is not an address to send requests to.
     #[error("provider `{0}`: the upstream is not an `https://host/path` without user, query and fragment")]
     Upstream(String),
+    /// A parameter or a header cannot be added.
+    #[error("provider `{0}`: `{1}` cannot be added to its requests")]
+    Addition(String, String),
     /// The key would be sent unencrypted.
     #[error("provider `{0}`: the upstream is plain HTTP to another machine, so the key would be sent unencrypted")]
     Clear(String),
@@ -95,7 +125,61 @@ impl ModelProvider {
         if !is_tls && !is_near(&target) {
             return Err(ProviderError::Clear(name.to_owned()));
         }
-        Ok(Self { name: name.to_owned(), is_tls, usual_port, target, base, style, key, paths: Vec::new() })
+        Ok(Self {
+            name: name.to_owned(),
+            is_tls,
+            usual_port,
+            target,
+            base,
+            style,
+            key,
+            paths: Vec::new(),
+            silence: SilenceLimits::default(),
+            is_metered: true,
+            query: Vec::new(),
+            headers: HeaderMap::new(),
+        })
+    }
+
+    /// Adds these parameters and headers to every request. They replace those of the agent.
+    ///
+    /// # Errors
+    /// When one cannot be sent, or would replace a header that the proxy itself sets.
+    pub fn with_additions(
+        mut self,
+        query: &BTreeMap<String, String>,
+        headers: &BTreeMap<String, String>,
+    ) -> Result<Self, ProviderError> {
+        let wrong = |name: &str| ProviderError::Addition(self.name.clone(), name.chars().take(64).collect());
+        for (name, value) in query {
+            let is_plain = |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._~:".contains(&b));
+            if name.is_empty() || !is_plain(name) || !is_plain(value) || QUERY_KEYS.contains(&name.as_str()) {
+                return Err(wrong(name));
+            }
+        }
+        let mut added = HeaderMap::new();
+        for (name, value) in headers {
+            let parsed = HeaderName::try_from(name.as_str()).ok().filter(may_add);
+            let (Some(header), Ok(value)) = (parsed, HeaderValue::from_str(value)) else { return Err(wrong(name)) };
+            added.insert(header, value);
+        }
+        self.query = query.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        self.headers = added;
+        Ok(self)
+    }
+
+    /// Its answers cost nothing.
+    #[must_use]
+    pub fn without_cost(mut self) -> Self {
+        self.is_metered = false;
+        self
+    }
+
+    /// Limits its silences.
+    #[must_use]
+    pub fn with_silence(mut self, limits: SilenceLimits) -> Self {
+        self.silence = limits;
+        self
     }
 
     /// Allows these paths below the base, instead of the usual ones of model APIs.
@@ -109,6 +193,12 @@ impl ModelProvider {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Whether its answers cost money.
+    #[must_use]
+    pub fn is_metered(&self) -> bool {
+        self.is_metered
     }
 
     /// Whether a request is one that agents need: using a model and listing models. An account's other resources
@@ -170,8 +260,8 @@ pub(super) async fn serve_provider(shared: &Arc<ProxyState>, request: Request<In
         deny(DenialReason::Provider);
         return refusal_response(StatusCode::NOT_FOUND, "there is no such provider in this round");
     };
-    let tally = match find_grant(shared, provider, request.headers()) {
-        Ok(tally) => tally,
+    let records = match find_grant(shared, provider, request.headers()) {
+        Ok(records) => records,
         Err((status, why)) => {
             deny(why);
             return refusal_response(status, why.text());
@@ -183,8 +273,11 @@ pub(super) async fn serve_provider(shared: &Arc<ProxyState>, request: Request<In
         return refusal_response(StatusCode::FORBIDDEN, &format!("{method} {inner} is not allowed for a provider"));
     }
     let answer = match counts(&method, &inner) {
-        true => match tally.acquire_slot(request.body().size_hint().exact()).await {
-            Ok(place) => Some(AnswerUsage::new(place, model_of(&inner))),
+        true => match records.tally.acquire_slot(request.body().size_hint().exact()).await {
+            Ok(place) => {
+                let answer = AnswerUsage::new(place, model_of(&inner), records.exchanges.begin(&provider.name));
+                Some(if provider.is_metered { answer } else { answer.of_unmetered(&provider.name) })
+            }
             Err(no_room) => {
                 let (status, why) = no_way(no_room);
                 deny(why);
@@ -195,7 +288,7 @@ pub(super) async fn serve_provider(shared: &Arc<ProxyState>, request: Request<In
     };
     match pass_on(shared, provider, &inner, request, answer).await {
         Ok(response) => response,
-        Err(text) => refusal_response(StatusCode::BAD_GATEWAY, &text),
+        Err((status, text)) => refusal_response(status, &text),
     }
 }
 
@@ -205,7 +298,7 @@ fn find_grant(
     shared: &ProxyState,
     provider: &ModelProvider,
     headers: &HeaderMap,
-) -> Result<UsageTally, (StatusCode, DenialReason)> {
+) -> Result<GrantRecords, (StatusCode, DenialReason)> {
     let shown = HEADERS.iter().flat_map(|name| headers.get_all(*name)).map(HeaderValue::as_bytes);
     let shown: Vec<&[u8]> = shown.map(|value| value.strip_prefix(b"Bearer ").unwrap_or(value)).collect();
     let guests = shared.grants();
@@ -218,10 +311,10 @@ fn find_grant(
     if !guest.providers.contains(&provider.name) {
         return Err((StatusCode::FORBIDDEN, DenialReason::Role));
     }
-    if guest.tally.passed_ceiling().is_some() {
+    if guest.records.tally.passed_ceiling().is_some() {
         return Err(no_way(RequestRefusal::Ceiling));
     }
-    Ok(guest.tally.clone())
+    Ok(guest.records.clone())
 }
 
 fn no_way(no_room: RequestRefusal) -> (StatusCode, DenialReason) {
@@ -247,19 +340,18 @@ async fn pass_on(
     provider: &ModelProvider,
     path: &str,
     request: Request<Incoming>,
-    answer: Option<AnswerUsage>,
-) -> Result<Response<AnyBody>, String> {
+    mut answer: Option<AnswerUsage>,
+) -> Result<Response<AnyBody>, (StatusCode, String)> {
     let wire = match provider.wire(shared).await {
         Ok(wire) => wire,
         Err(error) => {
             // No request was sent.
-            if let Some(answer) = answer {
-                answer.mark_refused();
-            }
-            return Err(match error {
+            close_refused(answer, ExchangeEnd::Unreachable);
+            let text = match error {
                 DialError::Denied(why) => why.text().to_owned(),
                 DialError::Failed(text) => text,
-            });
+            };
+            return Err((StatusCode::BAD_GATEWAY, text));
         }
     };
     let whom = format!("provider/{}", provider.name);
@@ -270,41 +362,102 @@ async fn pass_on(
         ByteBudget::Providers,
         (&whom, provider.target.port),
         &method,
-    );
+    )
+    .with_idle(provider.silence.first_byte);
     let (parts, body) = request.into_parts();
+    let copy = answer.as_ref().map(|_| RequestCopy::default());
     let body = MeteredBody::new(body, account.clone(), BodyDirection::Up)
-        .counting_into(answer.as_ref().map(AnswerUsage::sent_bytes));
+        .counting_into(answer.as_ref().map(AnswerUsage::sent_bytes))
+        .copying_into(copy.clone());
     let mut outward = Request::new(body);
     *outward.method_mut() = parts.method;
-    *outward.uri_mut() = upstream(provider, path, parts.uri.query())?;
+    *outward.uri_mut() = upstream(provider, path, parts.uri.query()).map_err(|text| (StatusCode::BAD_REQUEST, text))?;
     *outward.headers_mut() = parts.headers;
-    let headers = outward.headers_mut();
+    rewrite_headers(provider, outward.headers_mut());
+    let sent = forward::send(shared, wire, outward, &account).await;
+    if let (Some(answer), Some(copy)) = (&mut answer, copy) {
+        answer.set_request(copy.take_facts());
+    }
+    let mut response = match sent {
+        Ok(response) => response,
+        Err(error) => {
+            // The provider served nothing. If the client goes away instead, this future is dropped.
+            close_refused(answer, end_without_answer(&error));
+            return Err((error.status(), error.to_string()));
+        }
+    };
+    scrub(response.headers_mut(), &provider.key);
+    let key = provider.key.clone();
+    if let Some(answer) = &mut answer {
+        begin_answer(answer, &response);
+    }
+    let between = provider.silence.between_bytes;
+    let metered = |body| MeteredBody::new(body, account, BodyDirection::Down).idle_between(between);
+    Ok(response.map(|body| ScrubbedBody::new(metered(body), key, answer).boxed_unsync()))
+}
+
+/// Whether a header may be added: one that neither carries a key nor frames the request.
+fn may_add(name: &HeaderName) -> bool {
+    const OWN: [&str; 8] = [
+        "host",
+        "connection",
+        "content-length",
+        "content-type",
+        "transfer-encoding",
+        "accept-encoding",
+        "cookie",
+        "upgrade",
+    ];
+    !OWN.iter().chain(&HEADERS).chain(&METHODS).any(|own| name.as_str() == *own)
+}
+
+/// The headers of a request as the provider gets them.
+fn rewrite_headers(provider: &ModelProvider, headers: &mut HeaderMap) {
     // First the headers that the client wants removed: it must not name the ones inserted below.
     forward::strip_hop_headers(headers);
     HEADERS.iter().chain(&METHODS).for_each(|name| drop(headers.remove(*name)));
     headers.remove(header::COOKIE);
     // A compressed answer cannot be searched for the key.
     headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    provider.headers.iter().for_each(|(name, value)| drop(headers.insert(name.clone(), value.clone())));
     put(provider.style, &provider.key, headers);
     forward::set_target_host(headers, &provider.target, provider.usual_port);
-    let mut response = forward::send(shared, wire, outward, &account).await?;
-    scrub(response.headers_mut(), &provider.key);
-    let key = provider.key.clone();
-    let answer = answer.and_then(|answer| begun(answer, &response));
-    let metered = |body| MeteredBody::new(body, account, BodyDirection::Down);
-    Ok(response.map(|body| ScrubbedBody::new(metered(body), key, answer).boxed_unsync()))
 }
 
-/// An answer whose head was received; an error response costs nothing.
-fn begun(mut answer: AnswerUsage, response: &Response<Incoming>) -> Option<AnswerUsage> {
-    if !response.status().is_success() {
-        answer.mark_refused();
-        return None;
-    }
+/// An answer whose head was received. An error response costs nothing, and neither does a page of a proxy or a portal in
+/// the place of an answer.
+fn begin_answer(answer: &mut AnswerUsage, response: &Response<Incoming>) {
+    answer.head(response.status().as_u16(), response.headers());
     let kind = response.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    let is_accepted = response.status().is_success();
+    if is_accepted && kind.starts_with(b"text/html") {
+        answer.mark_page();
+    }
+    if !is_accepted || kind.starts_with(b"text/html") {
+        answer.mark_refused();
+        return;
+    }
     let form = if kind.starts_with(b"text/event-stream") { Form::Events } else { Form::Document };
+    if form == Form::Events || kind.starts_with(b"application/json") {
+        answer.mark_typed();
+    }
     answer.begin(form);
-    Some(answer)
+}
+
+/// Ends an exchange without an answer, which costs nothing.
+fn close_refused(answer: Option<AnswerUsage>, end: ExchangeEnd) {
+    if let Some(mut answer) = answer {
+        answer.mark_refused();
+        answer.interrupt(end);
+    }
+}
+
+fn end_without_answer(error: &SendError) -> ExchangeEnd {
+    match error {
+        SendError::Late(_) => ExchangeEnd::NoFirstByte,
+        SendError::Client(_) => ExchangeEnd::Left,
+        SendError::Failed(_) => ExchangeEnd::Unreachable,
+    }
 }
 
 /// The query without parameters that name an account or change the request.
@@ -330,14 +483,20 @@ fn unescaped(name: &str) -> String {
 }
 
 fn upstream(provider: &ModelProvider, path: &str, query: Option<&str>) -> Result<Uri, String> {
-    let query = query.map(plain_query).filter(|query| !query.is_empty());
+    let own = |part: &&str| !provider.query.iter().any(|(name, _)| part.split('=').next() == Some(name.as_str()));
+    let asked = query.map(plain_query).unwrap_or_default();
+    let asked = asked.split('&').filter(|part| !part.is_empty()).filter(own).map(str::to_owned);
+    let added = provider.query.iter().map(|(name, value)| format!("{name}={value}"));
+    let query = Some(asked.chain(added).collect::<Vec<_>>().join("&")).filter(|query| !query.is_empty());
     let query = query.map(|query| format!("?{query}")).unwrap_or_default();
     format!("{}{path}{query}", provider.base).parse().map_err(|_| "the path cannot be forwarded".to_owned())
 }
 
 /// Removes headers that contain the key, and the provider's cookies, from an answer.
 fn scrub(headers: &mut HeaderMap, key: &ProviderKey) {
-    let holds = |value: &HeaderValue| value.as_bytes().windows(key.bytes().len()).any(|part| part == key.bytes());
+    let holds = |value: &HeaderValue| {
+        !key.is_keyless() && value.as_bytes().windows(key.bytes().len()).any(|part| part == key.bytes())
+    };
     let found: Vec<HeaderName> =
         headers.iter().filter(|(_, value)| holds(value)).map(|(name, _)| name.clone()).collect();
     found.iter().for_each(|name| drop(headers.remove(name)));
@@ -394,6 +553,32 @@ mod tests {
             ("key=evil", ""),
         ] {
             assert_eq!(plain_query(query), passed);
+        }
+    }
+
+    #[test]
+    fn additions_replace_those_of_the_agent_and_never_carry_a_key() {
+        let map = |name: &str, value: &str| BTreeMap::from([(name.to_owned(), value.to_owned())]);
+        let (version, tenant) = (map("api-version", "2024-10-21"), map("x-tenant", "7"));
+        let azure = provider("https://x.org/openai/deployments/d").expect("a provider");
+        let azure = azure.with_additions(&version, &tenant).expect("additions");
+        for (asked, sent) in [
+            (None, "/openai/deployments/d/chat/completions?api-version=2024-10-21"),
+            (Some("api-version=1&stream=1"), "/openai/deployments/d/chat/completions?stream=1&api-version=2024-10-21"),
+        ] {
+            assert_eq!(upstream(&azure, "/chat/completions", asked).expect("an address").to_string(), sent);
+        }
+        let mut headers = HeaderMap::new();
+        headers.insert("x-tenant", HeaderValue::from_static("agent"));
+        rewrite_headers(&azure, &mut headers);
+        assert_eq!(
+            (&headers["x-tenant"], &headers["x-api-key"]),
+            (&HeaderValue::from_static("7"), &HeaderValue::from_static("sk-1"))
+        );
+        for (query, header) in [("key", "x-a"), ("a b", "x-a"), ("a", "authorization"), ("a", "Host"), ("a", "x y")] {
+            let refused =
+                provider("https://x.org").expect("a provider").with_additions(&map(query, "1"), &map(header, "1"));
+            assert!(matches!(refused, Err(ProviderError::Addition(..))), "{query} {header}");
         }
     }
 

@@ -5,7 +5,7 @@
 //! The cache only saves time. It never decides a candidate's result. Nothing a maker wrote reaches it: gates run on
 //! base before a candidate exists, and no sandboxed program sees the state directory.
 
-use super::{BaseResult, GateBaseline, GateEnv, ResolvedGates, ResolvedRun};
+use super::{BaseResult, CanaryPool, GateBaseline, GateEnv, ResolvedGates, ResolvedRun};
 use crate::git::Oid;
 use crate::sandbox_view::SandboxViews;
 use crate::state_dir::StateDir;
@@ -99,6 +99,37 @@ impl<'a> BaselineCache<'a> {
                 forget_old(&self.state_dir.baselines());
             }
         }
+    }
+
+    /// The cached canaries of a gate. A damaged entry counts as absent.
+    #[must_use]
+    pub fn load_pool(&self, run: &ResolvedRun) -> Option<CanaryPool> {
+        let path = self.pool_path(run);
+        let size = fs::metadata(&path).ok()?.len();
+        let bytes = (size <= ENTRY_BYTES_MAX).then(|| fs::read(&path).ok()).flatten()?;
+        let split = bytes.iter().position(|byte| *byte == b'\n')?;
+        let (sum, body) = (&bytes[..split], &bytes[split + 1..]);
+        (sum == self.sum(&path, body).as_bytes()).then(|| serde_json::from_slice(body).ok()).flatten()
+    }
+
+    /// Caches the canaries of a gate. A pool that cannot be stored only costs a later run.
+    pub fn save_pool(&self, run: &ResolvedRun, pool: &CanaryPool) {
+        let Ok(body) = serde_json::to_vec(pool) else { return };
+        let holds_secret = !matches!(self.scanner.clean_bytes(&body), Cow::Borrowed(_));
+        if body.len() as u64 >= ENTRY_BYTES_MAX || holds_secret {
+            return;
+        }
+        let path = self.pool_path(run);
+        let entry = [self.sum(&path, &body).as_bytes(), b"\n", &body].concat();
+        if self.state_dir.write(&path, &entry).is_ok() {
+            forget_old(&self.state_dir.baselines());
+        }
+    }
+
+    fn pool_path(&self, run: &ResolvedRun) -> PathBuf {
+        let path = self.path(run);
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        path.with_file_name(format!("canaries-{name}"))
     }
 
     fn path(&self, run: &ResolvedRun) -> PathBuf {

@@ -3,9 +3,8 @@
 //! reject or escalate.
 
 use super::{CandidateFacts, GatesError};
-use loopwright_core::gate::added_lines::AddedLines;
 use loopwright_core::inventory::{self, FILE_BYTES_MAX, MissingTest, TestInventory, TestSuite};
-use loopwright_core::paths::{self, ChangedFile, ProtectedPaths, SensitivePath};
+use loopwright_core::paths::{self, ChangedFile, ProtectedPaths, RUNS_BEFORE_TESTS, SensitivePath};
 use loopwright_core::round::SealFindings;
 use loopwright_core::secrets::{CandidateTexts, SecretHit, SecretScanner};
 use loopwright_core::spec::LoopSpec;
@@ -23,6 +22,10 @@ pub struct CandidateExamination {
     pub missing_tests: Vec<MissingTest>,
     /// Paths that need a person's approval at every level.
     pub sensitive: Vec<SensitivePath>,
+    /// Code that needs a person unless falsified tests fail as they should.
+    pub steering: Vec<SensitivePath>,
+    /// Settings of test runners, which falsified tests can settle as well.
+    pub runner_files: Vec<SensitivePath>,
     /// Facts that the report points out.
     pub notes: Vec<String>,
 }
@@ -35,11 +38,17 @@ impl From<CandidateExamination> for SealFindings {
             protected: found.protected,
             missing_tests: found.missing_tests.iter().map(ToString::to_string).collect(),
             outside: found.outside,
-            sensitive: found.sensitive.iter().map(|one| format!("{}: {}", one.path, one.why)).collect(),
+            sensitive: listed(&found.sensitive),
+            steering: listed(&found.steering),
+            runner_files: listed(&found.runner_files),
             notes: found.notes,
             proposed_before: None,
         }
     }
+}
+
+fn listed(found: &[SensitivePath]) -> Vec<String> {
+    found.iter().map(|one| format!("{}: {}", one.path, one.why)).collect()
 }
 
 /// Examines a candidate. `sensitive` adds to the built-in list. `texts` are the outgoing texts besides the tree: the
@@ -61,14 +70,26 @@ pub fn examine(
         before: file.before.as_deref(),
         after: file.after.as_deref(),
     });
-    let mut sensitive = paths::find_sensitive(files, sensitive, |path| facts.base_paths.contains(path))?;
-    sensitive.extend(facts.added.iter().flat_map(steering));
+    let files: Vec<ChangedFile<'_>> = files.collect();
+    let in_base = |path: &str| facts.base_paths.contains(path);
+    let mut found = paths::find_sensitive(files.iter().copied(), sensitive, in_base)?;
+    found.extend(paths::find_harmful(&files, &facts.added, &facts.base_paths));
+    let mut notes = protected.notes;
+    let is_settled = |one: &SensitivePath| paths::is_runner_config(&one.path) || one.why == RUNS_BEFORE_TESTS;
+    let (runner_files, mut sensitive): (Vec<_>, Vec<_>) =
+        allowed(spec, found, &mut notes).into_iter().partition(is_settled);
+    let mut unproven = Vec::new();
+    for file in &facts.added {
+        let steering = inventory::find_test_steering(file);
+        let path = |why: String| SensitivePath { path: file.path.clone(), why, kind: None };
+        sensitive.extend(steering.always.into_iter().map(path));
+        unproven.extend(steering.unless_proven.into_iter().map(path));
+    }
     let (base, sealed) = inventories(facts);
     // A unit test inside a source file cannot be restored from base, so a rewritten one needs a person's approval.
     let rewritten = inventory::rewritten_tests(&base, &sealed).into_iter().take(REWRITTEN_MAX);
     let why = "a test that base has was rewritten";
-    sensitive.extend(rewritten.map(|path| SensitivePath { path, why: why.to_owned() }));
-    let mut notes = protected.notes;
+    sensitive.extend(rewritten.map(|path| SensitivePath { path, why: why.to_owned(), kind: None }));
     notes.extend(test_edits(facts));
     Ok(CandidateExamination {
         secrets: secrets(facts, scanner, texts),
@@ -76,6 +97,8 @@ pub fn examine(
         outside: paths::outside_allowed(&spec.allow_paths, &facts.changes)?,
         missing_tests: inventory::compare(&base, &sealed),
         sensitive,
+        steering: unproven,
+        runner_files,
         notes,
     })
 }
@@ -103,10 +126,18 @@ fn inventories(facts: &CandidateFacts) -> (TestInventory, TestInventory) {
     (side(|file| file.before.as_deref()), side(|file| file.after.as_deref()))
 }
 
-/// Added code that inspects or controls its own test run, in any file.
-fn steering(file: &AddedLines) -> Vec<SensitivePath> {
-    let said = inventory::find_test_steering(file).into_iter();
-    said.map(|why| SensitivePath { path: file.path.clone(), why }).collect()
+/// The findings without those whose kind the loop allows; these become notes.
+fn allowed(spec: &LoopSpec, found: Vec<SensitivePath>, notes: &mut Vec<String>) -> Vec<SensitivePath> {
+    let mut left = Vec::new();
+    for one in found {
+        match spec.allow_sensitive.iter().find(|allowed| Some(allowed.kind) == one.kind) {
+            Some(allowed) => {
+                notes.push(format!("sensitive, allowed as `{}`: {}: {}", allowed.kind, one.path, one.why));
+            }
+            None => left.push(one),
+        }
+    }
+    left
 }
 
 /// Edited tests keep their names but may check less, so the report names their files.

@@ -5,13 +5,13 @@
 //! program that buffers its output, and seeing all inputs early does not reveal the expected answers.
 
 use super::resolve::{self, GateProgram};
-use super::{GateEnv, GateRunner, GatesError, TIMEOUT_DEFAULT, not_started, private_folders};
+use super::{GateEnv, GateRunner, GatesError, not_started, private_folders};
 use crate::depth::FolderDepth;
 use crate::egress::EgressRoute;
 use crate::git::Oid;
 use crate::path_roots::{PathRoots, follow_links};
 use crate::proc::{FinishedRun, RunEnd, RunLimits, SpawnRequest, StdinSource, TreeCookie};
-use crate::sandbox_view::{self, ProgramFolders, SandboxView, inside};
+use crate::sandbox_view::{self, MachineProfile, ProgramFolders, SandboxView, inside};
 use crate::toolchains::ShownPath;
 use crate::workspace::{CheckoutFiles, SnapshotKind};
 use loopwright_core::gate::heldout::{ANSWERS_BYTES_MAX, CASES_BYTES_MAX, HeldoutCases, HeldoutRunEnd, judge};
@@ -23,10 +23,13 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The variable with the path of `files` for the program under test. On hosts without a boundary the path is not
 /// [`inside::HELDOUT`].
 const PLACE_VAR: &str = "LOOPWRIGHT_HELDOUT";
+/// Time limit of one check: building the program and answering all cases.
+const HELDOUT_TIMEOUT: Duration = Duration::from_secs(120);
 /// Limits for the bytes and entries of one check's files.
 const FILES_BYTES_MAX: u64 = 1 << 30;
 const FILES_MAX: usize = 100_000;
@@ -82,6 +85,9 @@ impl HeldoutChecks {
         env: &GateEnv,
         tools: &[ShownPath],
     ) -> Result<Self, Vec<HeldoutError>> {
+        if spec.heldout.is_empty() {
+            return Ok(Self::default());
+        }
         let (mut checks, mut errors) = (Vec::new(), Vec::new());
         let named = spec.toolchains.iter().chain(&spec.caches).filter_map(|path| ground.resolve_real(path).ok());
         let on_path = env.extra_path.iter().map(|dir| follow_links(dir));
@@ -244,7 +250,7 @@ impl GateRunner<'_> {
         let seat = ProgramFolders { files, home: &home, tmp: &tmp };
         self.views.copy_setup_layer(seat).map_err(failed)?;
         // The view gets no network route: held-out inputs could leave through any route.
-        let room = self.views.gate(seat, &EgressRoute::default());
+        let room = self.views.gate(seat, &EgressRoute::default(), &MachineProfile::first(self.views.layer()));
         let (room, place) = show(room, &check.files, copies).map_err(failed)?;
         let mut spawn = check.spawn(sandbox_view::host_folder(files), TreeCookie::new(self.cookie), &place);
         spawn.env.extend(room.env(&home, &tmp));
@@ -269,7 +275,7 @@ impl Check {
         spawn.env.insert(PLACE_VAR.into(), place.into());
         spawn.stdin = StdinSource::Bytes(self.cases.input());
         spawn.limits = RunLimits {
-            wall: Some(TIMEOUT_DEFAULT),
+            wall: Some(HELDOUT_TIMEOUT),
             keep_head: ANSWERS_BYTES_MAX,
             keep_tail: 0,
             output_max: 2 * ANSWERS_BYTES_MAX as u64,

@@ -3,9 +3,11 @@
 use super::BaseResult;
 use crate::proc::{CapturedOutput, FinishedRun, RunEnd};
 use loopwright_core::gate::expect::{self, UnmetExpectation};
-use loopwright_core::gate::observed_tests::{self, ObservedTests};
+use loopwright_core::gate::observed_tests::{self, ObservedTests, TestOutcome};
 use loopwright_core::gate::{GateResult, GateStatus, excerpt, junit, runner, score};
-use loopwright_core::spec::{CountFloor, RunGate};
+use loopwright_core::inventory::canary;
+use loopwright_core::spec::{CountFloor, RunGate, ScoreDirection};
+use std::collections::BTreeSet;
 
 /// A result with the tests behind it.
 #[derive(Debug, Clone)]
@@ -14,6 +16,12 @@ pub(super) struct JudgedRun {
     pub(super) tests: ObservedTests,
     /// The tests that the output showed, independent of any report.
     pub(super) shown: ObservedTests,
+    /// The tests that the output or a report names as failed; empty for a run that passed.
+    pub(super) failed: BTreeSet<String>,
+    /// The tests that the output or a report names as passed.
+    pub(super) passed: BTreeSet<String>,
+    /// Whether the program ended by itself within its limits.
+    pub(super) is_complete: bool,
 }
 
 /// The base result that numbers are compared with.
@@ -75,7 +83,18 @@ pub(super) fn judge(
             result.excerpt = output;
         }
     }
-    JudgedRun { result, tests, shown }
+    let failed = if result.is_passed() { BTreeSet::new() } else { failed_ids(&stdout, &stderr, &tests) };
+    let is_complete = matches!(ended.how, RunEnd::Exited(_));
+    let passed = tests.passed_ids().into_iter().chain(shown.passed_ids()).map(str::to_owned).collect();
+    JudgedRun { result, failed, passed, is_complete, tests, shown }
+}
+
+/// The failed tests by their ids, from the streams and from a declared report.
+fn failed_ids(stdout: &str, stderr: &str, reported: &ObservedTests) -> BTreeSet<String> {
+    let mut failed = canary::failed_test_ids(stdout, stderr);
+    let in_report = reported.tests.iter().filter(|test| test.end == TestOutcome::Failed && !test.id.is_empty());
+    failed.extend(in_report.map(|test| test.id.clone()));
+    failed
 }
 
 fn on_time(gate: &RunGate, ended: &FinishedRun) -> Result<(), RunRejection> {
@@ -194,9 +213,16 @@ fn scored(
         ComparisonBase::Nothing => Some(measured),
         ComparisonBase::Base(base) => base.and_then(|base| base.result.score),
     };
-    result
-        .evidence
-        .push(format!("score {measured}, base had {}", base.map_or("none".to_owned(), |base| base.to_string())));
+    result.evidence.push(match (rule.at_least, rule.better, base) {
+        (Some(CountFloor::Number(bar)), ScoreDirection::Higher, _) => {
+            format!("score {measured}, {bar} or more is needed")
+        }
+        (Some(CountFloor::Number(bar)), ScoreDirection::Lower, _) => {
+            format!("score {measured}, {bar} or less is needed")
+        }
+        (_, _, Some(base)) => format!("score {measured}, base had {base}"),
+        (_, _, None) => format!("score {measured}"),
+    });
     score::compare(rule, measured, base).map_err(no)
 }
 

@@ -4,36 +4,48 @@
 //! The order of a round: [`resolve`] before the maker runs, [`GateRunner::baseline`] on base, then for each attempt
 //! [`CandidateFacts::gather`], [`examine`] and [`GateRunner::run`].
 
+mod base_texts;
 mod baseline_cache;
+mod canary_pool;
 mod examine;
 mod facts;
 mod gate_attempt;
 mod heldout;
 mod judge;
+mod proof;
+mod reproduce;
 mod resolve;
+mod touched;
+mod withhold;
 
 pub use baseline_cache::{BaselineCache, DamagedBaseline};
+pub use canary_pool::{CanaryPool, CanaryProof, DataCanary};
 pub use examine::{CandidateExamination, examine};
 pub use facts::{CandidateFacts, FileFact, base_paths};
 pub use heldout::{HeldoutChecks, HeldoutError};
-pub use resolve::{GateProgram, ResolveError, ResolvedGates, ResolvedRun, resolve};
+pub use resolve::{GateProgram, ResolveError, ResolvedGates, ResolvedRun, find_installed, resolve, resolve_with};
+pub use touched::{deciding_files, edited_inputs, restored_inputs};
+pub use withhold::{WithheldTests, WithholdRequest, loop_text, withhold_roll};
 
 use crate::git::{GitError, Oid};
+use crate::live_line::ProgramReport;
 use crate::proc::{CancelToken, ProcessRunner, SpawnRequest};
+use crate::sandbox_view::MachineProfile;
 use crate::sandbox_view::SandboxViews;
 use crate::workspace::{ChangeStatus, SealedTree, Workspace, WorkspaceError, Workspaces};
-use gate_attempt::GateAttempt;
+use gate_attempt::{GateAttempt, RunSetting};
 use loopwright_core::gate::observed_tests::ObservedTests;
 use loopwright_core::gate::{self, GateResult, GateStatus};
-use loopwright_core::inventory::is_suite;
 use loopwright_core::paths::{GlobError, Globs};
 use loopwright_core::secrets::SecretHit;
 use loopwright_core::spec::{CountFloor, Gate, ParseGate, RunGate};
+use proof::{GateProving, ProofSubject};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use touched::{GateRunView, Touched};
 
 /// Time limit of a gate when the loop does not set one.
 pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(600);
@@ -74,6 +86,9 @@ pub enum GatesError {
     /// The run was cancelled.
     #[error("cancelled while gate `{0}` ran")]
     Cancelled(String),
+    /// A run that the proof of a gate needs could not start, so it says nothing about the candidate.
+    #[error("gate `{}` could not start: {}", .0.name, .0.evidence.join("; "))]
+    NotStarted(Box<GateResult>),
 }
 
 /// A gate's result on pure base.
@@ -85,6 +100,19 @@ pub struct BaseResult {
     pub seen: ObservedTests,
     /// The tests in its output.
     pub shown: ObservedTests,
+    /// The tests that it reported as failed.
+    #[serde(default)]
+    pub failed: BTreeSet<String>,
+}
+
+/// Whether gates that passed must also prove that they can fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum GateProof {
+    /// As the gate declares: falsified tests, and a second machine.
+    #[default]
+    Declared,
+    /// Not at all: at L1, where nothing ships, and where gates are only tried.
+    Off,
 }
 
 /// The gates' results on base, by name.
@@ -121,6 +149,12 @@ pub struct GateRunner<'a> {
     pub cookie: &'a str,
     /// The request to cancel.
     pub cancel: &'a CancelToken,
+    /// Whether gates that passed must prove more.
+    pub proof: GateProof,
+    /// Where canaries are cached.
+    pub pools: Option<&'a BaselineCache<'a>>,
+    /// Reports the running gate and its last line.
+    pub progress: ProgramReport<'a>,
 }
 
 impl GateRunner<'_> {
@@ -137,10 +171,16 @@ impl GateRunner<'_> {
             }
             let base = self.workspace.base.clone();
             let seen = self.repeat(run, &base, &[], None).await?;
-            let result = BaseResult { result: seen.result, seen: seen.tests, shown: seen.shown };
+            let result = BaseResult { result: seen.result, seen: seen.tests, shown: seen.shown, failed: seen.failed };
             baseline.0.insert(run.gate.name.clone(), result);
         }
         Ok(baseline)
+    }
+
+    /// Runs a gate on pure base.
+    async fn on_base(&self, run: &ResolvedRun) -> Result<BaseResult, GatesError> {
+        let seen = self.repeat(run, &self.workspace.base.clone(), &[], None).await?;
+        Ok(BaseResult { result: seen.result, seen: seen.tests, shown: seen.shown, failed: seen.failed })
     }
 
     /// Adds the gates' own variables. A secret adds a variable; it never replaces one that decides what runs.
@@ -210,31 +250,65 @@ impl GateRunner<'_> {
         let mut facts = Vec::new();
         let mut flaky = false;
         let mut result = GateResult::new(&run.gate.name, GateStatus::Failed).with_reason("not-run");
+        let mut subject = None;
+        let own = self.without_setup(sealed).await?;
+        let hides_tests = !self.workspace.withheld().is_empty() && gate::runner::runs_tests(&run.gate.run);
+        if hides_tests {
+            let (tests, files) = (self.withheld_tests().await?, self.workspace.withheld().len());
+            facts.push(format!("withheld from the maker: {tests} tests in {files} files"));
+        }
         for look in touched.looks() {
             let (commit, restore) = match look {
-                GateRunView::WithoutNew => (
-                    self.workspaces.commit_without(self.workspace, &sealed.commit, &touched.new).await?,
-                    &touched.edited,
-                ),
-                GateRunView::WithBase => (sealed.commit.clone(), &touched.edited),
-                GateRunView::AsSealed => (sealed.commit.clone(), &Vec::new()),
+                GateRunView::WithoutNew => {
+                    (self.workspaces.commit_without(self.workspace, &own, &touched.new).await?, &touched.edited)
+                }
+                GateRunView::WithBase => (own.clone(), &touched.edited),
+                GateRunView::AsSealed => (own.clone(), &Vec::new()),
             };
-            result = self.repeat(run, &commit, restore, base).await?.result;
+            let judged = self.repeat(run, &commit, restore, base).await?;
+            result = match judged.result.status {
+                GateStatus::Rejected if hides_tests => self.without_withheld(run, &own, &touched, judged).await?,
+                _ => judged.result,
+            };
+            subject.get_or_insert(ProofSubject { commit, restore: restore.clone() });
             facts.extend(touched.run_note(look));
             flaky |= result.flaky;
             if !result.is_passed() {
                 break;
             }
         }
-        result.flaky = flaky;
-        result.evidence.splice(0..0, facts);
+        if let Some(subject) = subject.filter(|_| result.is_passed() && self.proof == GateProof::Declared) {
+            let changed = sealed.changes.iter().map(|change| change.path.clone()).collect();
+            let sealed_subject = ProofSubject { commit: own, restore: Vec::new() };
+            let proving = GateProving { gates: self, run, subject, base, changed };
+            result = match proving.prove_all(result, touched.has_support.then_some(sealed_subject)).await {
+                Err(GatesError::NotStarted(result)) => *result,
+                proven => proven?,
+            };
+        }
+        result.flaky |= flaky;
+        // The reason of a rejection stays first.
+        let at = usize::from(!result.is_passed()).min(result.evidence.len());
+        result.evidence.splice(at..at, facts);
         result.inputs_edited = !touched.declared.is_empty();
         result.red_before = base.is_some_and(|base| base.result.status == GateStatus::Rejected);
         Ok(result)
     }
 
-    /// Runs the gate, and repeats it up to the gate's own limit while it is rejected. A pass after a rejection is
-    /// recorded as a flake.
+    /// The candidate without its own versions of files that the set-up made, such as a `.venv`: gates use the set-up's.
+    async fn without_setup(&self, sealed: &SealedTree) -> Result<Oid, GatesError> {
+        let Some(layer) = self.views.layer() else { return Ok(sealed.commit.clone()) };
+        let is_made = |path: &String| std::fs::symlink_metadata(layer.work.join(path)).is_ok();
+        let new = sealed.changes.iter().filter(|change| change.status == ChangeStatus::Added);
+        let made: Vec<String> = new.map(|change| change.path.clone()).filter(is_made).collect();
+        if made.is_empty() {
+            return Ok(sealed.commit.clone());
+        }
+        Ok(self.workspaces.commit_without(self.workspace, &sealed.commit, &made).await?)
+    }
+
+    /// Runs the gate. A rejected run is repeated up to the gate's own limit, on base always, and on a candidate only if
+    /// base shows the same flake. A pass after a rejection is recorded as a flake.
     async fn repeat(
         &self,
         run: &ResolvedRun,
@@ -242,10 +316,20 @@ impl GateRunner<'_> {
         restore: &[String],
         base: Option<&BaseResult>,
     ) -> Result<judge::JudgedRun, GatesError> {
-        let attempt = GateAttempt { gates: self, run, commit, restore };
-        let compare = judge::ComparisonBase::new(commit == &self.workspace.base, base);
+        let setting = RunSetting::plain(MachineProfile::first(self.views.layer()));
+        let attempt = GateAttempt { gates: self, run, commit, restore, setting: &setting };
+        let is_base = commit == &self.workspace.base;
+        let compare = judge::ComparisonBase::new(is_base, base);
         let mut judged = attempt.run(compare).await?;
-        for again in 0..run.gate.retries.min(RETRIES_MAX) {
+        let repeats = run.gate.retries.min(RETRIES_MAX);
+        if repeats > 0 && judged.result.status == GateStatus::Rejected && !is_base {
+            let flakes = self.flakes_on_base(run, base, &judged, repeats).await?;
+            if !flakes {
+                judged.result.evidence.push("not repeated: base does not show this flake".to_owned());
+                return Ok(judged);
+            }
+        }
+        for again in 0..repeats {
             if judged.result.status != GateStatus::Rejected {
                 break;
             }
@@ -257,6 +341,42 @@ impl GateRunner<'_> {
             }
         }
         Ok(judged)
+    }
+
+    /// Whether base fails sometimes, and in the tests that failed here: a repeat is for a flake of the repository, not for
+    /// code that is right now and then.
+    async fn flakes_on_base(
+        &self,
+        run: &ResolvedRun,
+        base: Option<&BaseResult>,
+        judged: &judge::JudgedRun,
+        repeats: u32,
+    ) -> Result<bool, GatesError> {
+        if base.is_some_and(|base| base.result.flaky) && judged.failed.is_empty() {
+            return Ok(true);
+        }
+        let setting = RunSetting::plain(MachineProfile::first(self.views.layer()));
+        let commit = self.workspace.base.clone();
+        let attempt = GateAttempt { gates: self, run, commit: &commit, restore: &[], setting: &setting };
+        let (mut sometimes, mut always): (BTreeSet<String>, Option<BTreeSet<String>>) = (BTreeSet::new(), None);
+        let (mut passed, mut failed) = (base.is_some_and(|base| base.result.is_passed()), false);
+        for _ in 0..=repeats {
+            let seen = attempt.run_started(judge::ComparisonBase::Nothing).await?;
+            passed |= seen.result.is_passed();
+            failed |= seen.result.status == GateStatus::Rejected;
+            always = Some(match always {
+                Some(known) => known.intersection(&seen.failed).cloned().collect(),
+                None => seen.failed.clone(),
+            });
+            sometimes.extend(seen.failed);
+            let flaky: BTreeSet<&String> =
+                sometimes.iter().filter(|id| !always.iter().flatten().any(|one| one == *id)).collect();
+            let by_id = !judged.failed.is_empty() && judged.failed.iter().all(|id| flaky.contains(id));
+            if by_id || (judged.failed.is_empty() && passed && failed) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
 
@@ -280,85 +400,8 @@ fn needs_base(gate: &RunGate) -> bool {
     let is_base = |floor: Option<CountFloor>| matches!(floor, Some(CountFloor::Base(_)));
     is_base(gate.evidence.as_ref().and_then(|rule| rule.tests_at_least))
         || is_base(gate.score.as_ref().and_then(|rule| rule.at_least))
-        // The test count of a runner that prints one is compared with its count on base.
-        || (gate.evidence.is_none() && gate.expect.is_none() && gate::runner::is_runner(&gate.run))
-}
-
-/// Every input of any gate that the candidate edited: base's version runs, and a person must review the edit.
-///
-/// # Errors
-/// An input of a gate is not a glob.
-pub fn edited_inputs(resolved: &ResolvedGates, sealed: &SealedTree) -> Result<Vec<String>, GatesError> {
-    let mut edited = BTreeSet::new();
-    for run in resolved.runs() {
-        edited.extend(Touched::of(run, sealed)?.declared);
-    }
-    Ok(edited.into_iter().collect())
-}
-
-/// A candidate's changes to the files that decide a gate.
-#[derive(Debug, Default)]
-struct Touched {
-    /// Files that are restored from base: the gate's inputs, and suites that runners find by their names.
-    edited: Vec<String>,
-    /// New files among or beside them.
-    new: Vec<String>,
-    /// The files of both lists that need a person: declared inputs, and new files that a program reads before base's.
-    declared: Vec<String>,
-}
-
-impl Touched {
-    fn of(run: &ResolvedRun, sealed: &SealedTree) -> Result<Self, GatesError> {
-        let globs = Globs::new(&run.inputs)?;
-        let mut touched = Self::default();
-        for change in &sealed.changes {
-            let path = &change.path;
-            let (is_input, outranks) = (globs.matches(path), run.unasked.contains(path));
-            let is_new = change.status == ChangeStatus::Added;
-            if is_input || outranks || is_suite(path) {
-                if is_new { &mut touched.new } else { &mut touched.edited }.push(path.clone());
-            }
-            if outranks || (is_input && !is_new) {
-                touched.declared.push(path.clone());
-            }
-        }
-        Ok(touched)
-    }
-
-    /// The runs that together decide, strictest first.
-    fn looks(&self) -> Vec<GateRunView> {
-        let new = (!self.new.is_empty()).then_some(GateRunView::WithoutNew);
-        let edited = (!self.edited.is_empty()).then_some(GateRunView::AsSealed);
-        new.into_iter().chain([GateRunView::WithBase]).chain(edited).collect()
-    }
-
-    /// The note in the report about a run that was not simply of the sealed tree.
-    fn run_note(&self, look: GateRunView) -> Option<String> {
-        match look {
-            GateRunView::WithoutNew => Some(format!("ran without the new {}", shorten(&self.new))),
-            GateRunView::WithBase => {
-                (!self.edited.is_empty()).then(|| format!("ran with base's {}", shorten(&self.edited)))
-            }
-            GateRunView::AsSealed => Some("ran again as sealed".to_owned()),
-        }
-    }
-}
-
-/// The files that one run of a gate sees.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum GateRunView {
-    /// Base's inputs without the new ones.
-    WithoutNew,
-    /// Base's inputs and the new ones.
-    WithBase,
-    /// The candidate's own inputs.
-    AsSealed,
-}
-
-fn shorten(paths: &[String]) -> String {
-    let shown: Vec<String> = paths.iter().take(5).map(|path| format!("`{path}`")).collect();
-    let more = paths.len().saturating_sub(shown.len());
-    if more == 0 { shown.join(", ") } else { format!("{} and {more} more", shown.join(", ")) }
+        // The tests of a run are compared with those on base, and falsified tests are tried there.
+        || gate::runner::runs_tests(&gate.run)
 }
 
 fn parse(gate: &ParseGate, facts: &CandidateFacts) -> Result<GateResult, GatesError> {

@@ -3,6 +3,8 @@
 
 use super::GateEnv;
 use crate::proc;
+use loopwright_core::inventory::{TestSuite, is_suite, test_folder};
+use loopwright_core::paths::Globs;
 use loopwright_core::spec::{Gate, RunGate};
 use loopwright_sandbox::resolve_program;
 use std::collections::BTreeSet;
@@ -43,6 +45,8 @@ pub struct ResolvedRun {
     pub inputs: Vec<String>,
     /// Files that its program reads although the command does not name them, whether base has them or not.
     pub unasked: Vec<String>,
+    /// The folders of base that hold tests.
+    pub test_folders: Vec<String>,
     print: Option<FileFingerprint>,
 }
 
@@ -140,11 +144,24 @@ pub fn resolve(
     base_paths: &BTreeSet<String>,
     env: &GateEnv,
 ) -> Result<ResolvedGates, Vec<ResolveError>> {
+    resolve_with(gates, base_paths, &mut |word| find_installed(word, env))
+}
+
+/// As [`resolve`], with the caller's search for installed programs, so that a check of many loops searches for each
+/// program once.
+///
+/// # Errors
+/// Every gate whose script base does not have.
+pub fn resolve_with(
+    gates: &[Gate],
+    base_paths: &BTreeSet<String>,
+    installed: &mut dyn FnMut(&str) -> GateProgram,
+) -> Result<ResolvedGates, Vec<ResolveError>> {
     let mut resolved = ResolvedGates::default();
     let mut errors = Vec::new();
     for gate in gates {
         match gate {
-            Gate::Run(run) => match resolve_run(run, base_paths, env) {
+            Gate::Run(run) => match resolve_run(run, base_paths, installed) {
                 Ok(run) => resolved.gates.push(ResolvedGate::Run(Box::new(run))),
                 Err(error) => errors.push(error),
             },
@@ -154,11 +171,18 @@ pub fn resolve(
     if errors.is_empty() { Ok(resolved) } else { Err(errors) }
 }
 
-fn resolve_run(gate: &RunGate, base: &BTreeSet<String>, env: &GateEnv) -> Result<ResolvedRun, ResolveError> {
+fn resolve_run(
+    gate: &RunGate,
+    base: &BTreeSet<String>,
+    installed: &mut dyn FnMut(&str) -> GateProgram,
+) -> Result<ResolvedRun, ResolveError> {
     let Some(first) = gate.run.first().filter(|word| !word.is_empty()) else {
         return Err(ResolveError::Empty(gate.name.clone()));
     };
-    let program = program(first, base, env)?;
+    let program = match first.contains('/') && !first.starts_with('/') {
+        true => GateProgram::Script(in_base(first, base)?),
+        false => installed(first),
+    };
     if let Some(script) = interpreted(&gate.run) {
         in_base(script, base)?;
     }
@@ -169,14 +193,27 @@ fn resolve_run(gate: &RunGate, base: &BTreeSet<String>, env: &GateEnv) -> Result
     let implicit = unasked.iter().filter(|file| base.contains(*file)).cloned();
     let mut inputs: Vec<String> = named.chain(implicit).map(|path| escape_glob(&path)).collect();
     inputs.extend(gate.inputs.iter().flatten().cloned());
-    Ok(ResolvedRun { gate: gate.clone(), print: FileFingerprint::read(&program), program, inputs, unasked })
+    let test_folders = test_folders(base, &inputs);
+    Ok(ResolvedRun {
+        gate: gate.clone(),
+        print: FileFingerprint::read(&program),
+        program,
+        inputs,
+        unasked,
+        test_folders,
+    })
 }
 
-fn program(word: &str, base: &BTreeSet<String>, env: &GateEnv) -> Result<GateProgram, ResolveError> {
-    if word.contains('/') && !word.starts_with('/') {
-        return in_base(word, base).map(GateProgram::Script);
-    }
-    Ok(installed(word, env))
+/// The folders named like folders of tests in which base has a test or a gate's input.
+fn test_folders(base: &BTreeSet<String>, inputs: &[String]) -> Vec<String> {
+    let globs = Globs::new(inputs).ok();
+    let holds_tests = |path: &&String| {
+        let suite = TestSuite::from_path(path);
+        let is_test = matches!(suite, Some(TestSuite::JavaScript | TestSuite::Go | TestSuite::Shell)) || is_suite(path);
+        is_test || globs.as_ref().is_some_and(|globs| globs.matches(path))
+    };
+    let folders: BTreeSet<&str> = base.iter().filter(holds_tests).filter_map(|path| test_folder(path)).collect();
+    folders.into_iter().map(str::to_owned).collect()
 }
 
 /// The program that a held-out check executes. A path is inside the candidate, because the candidate is under test.
@@ -185,11 +222,14 @@ pub(super) fn heldout_program(run: &[String], env: &GateEnv) -> GateProgram {
     if first.contains('/') && !first.starts_with('/') {
         return normalise(first).map_or_else(|| GateProgram::Missing(first.to_owned()), GateProgram::Script);
     }
-    installed(first, env)
+    find_installed(first, env)
 }
 
 /// A program of this machine, by its absolute path or by its name in the trusted path.
-fn installed(word: &str, env: &GateEnv) -> GateProgram {
+///
+/// It looks at every folder of the path.
+#[must_use]
+pub fn find_installed(word: &str, env: &GateEnv) -> GateProgram {
     let path = proc::base_env(Path::new("/"), Path::new("/"), &env.extra_path);
     let path = path.get(OsStr::new("PATH")).map_or(OsStr::new(""), |path| path.as_os_str());
     let found = resolve_program(word, path, Path::new("/"));
@@ -254,7 +294,7 @@ mod tests {
     fn run(words: &[&str], base: &[&str]) -> Result<ResolvedRun, ResolveError> {
         let base = base.iter().map(|path| (*path).to_owned()).collect();
         let gate = RunGate::new("g", words.iter().map(|word| (*word).to_owned()).collect());
-        resolve_run(&gate, &base, &GateEnv::default())
+        resolve_run(&gate, &base, &mut |word| find_installed(word, &GateEnv::default()))
     }
 
     #[test]

@@ -173,6 +173,12 @@ impl GitCall {
         self
     }
 
+    /// A further setting, `name=value`, for this call.
+    pub(crate) fn setting(mut self, setting: impl Into<OsString>) -> Self {
+        self.before.extend(["-c".into(), setting.into()]);
+        self
+    }
+
     /// For files that are deleted with their round: git does not flush them to the disk.
     pub(crate) fn unflushed(mut self) -> Self {
         self.before.extend(["-c".into(), "core.fsync=none".into()]);

@@ -41,6 +41,14 @@ pub struct TreeEntry {
     pub oid: Oid,
 }
 
+impl TreeEntry {
+    /// Whether it is a file, and not a link or a submodule.
+    #[must_use]
+    pub fn is_file(&self) -> bool {
+        self.mode & 0o170_000 == 0o100_000
+    }
+}
+
 /// A diff as text, complete or marked as truncated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnifiedDiff {
@@ -98,13 +106,53 @@ impl EngineRepo {
     /// # Errors
     /// `UnknownRef` when the commit is not in the user's repository.
     pub async fn import(&self, repo: &UserRepo, commit: &Oid) -> Result<(), GitError> {
+        self.import_from(&repo.git_dir, commit, HISTORY_DEPTH).await
+    }
+
+    async fn import_from(&self, git_dir: &Path, commit: &Oid, depth: &str) -> Result<(), GitError> {
         let reference = format!("refs/loopwright/base/{commit}");
         if self.resolve(&reference).await?.as_ref() == Some(commit) {
             return Ok(());
         }
-        let fetch =
-            self.call("git.fetch").protocol("file").args(FETCH).args([HISTORY_DEPTH, "--upload-pack", UPLOAD_PACK]);
-        self.git.run(fetch.arg("--").arg(file_url(&repo.git_dir)).arg(format!("{commit}:{reference}"))).await.map(drop)
+        let fetch = self.call("git.fetch").protocol("file").args(FETCH).args([depth, "--upload-pack", UPLOAD_PACK]);
+        self.git.run(fetch.arg("--").arg(file_url(git_dir)).arg(format!("{commit}:{reference}"))).await.map(drop)
+    }
+
+    /// Copies one commit from any local repository, without history if the commit is new here. Its ref is one of a base
+    /// that is not prepared, so the next cleanup removes it.
+    ///
+    /// # Errors
+    /// `UnknownRef` or `Failed` when the commit is not in that repository.
+    pub(crate) async fn import_files(&self, git_dir: &Path, commit: &Oid) -> Result<(), GitError> {
+        // A boundary at a commit of the repository's own history would cut that history.
+        let is_new = self.resolve(&format!("{commit}^{{commit}}")).await?.is_none();
+        self.import_from(git_dir, commit, if is_new { "--depth=1" } else { HISTORY_DEPTH }).await
+    }
+
+    /// The contents of objects by name, in order; `None` for one that is longer than `max` bytes or not a file.
+    ///
+    /// # Errors
+    /// When git fails.
+    pub(crate) async fn read_small_blobs(&self, oids: &[Oid], max: u64) -> Result<Vec<Option<Vec<u8>>>, GitError> {
+        if oids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let names: String = oids.iter().map(|oid| format!("{oid}\n")).collect();
+        let call = self.call("git.cat-file").arg("--batch-check=%(objecttype) %(objectsize)").out_max(TREE_MAX);
+        let about = self.git.run(call.stdin(names)).await?.line();
+        let size_of = |line: &str| line.strip_prefix("blob ")?.parse::<u64>().ok();
+        let small: Vec<bool> = about.lines().map(|line| size_of(line).is_some_and(|size| size <= max)).collect();
+        let wanted = oids.iter().zip(&small).filter(|(_, small)| **small);
+        let names: String = wanted.map(|(oid, _)| format!("{oid}\n")).collect();
+        let call = self.call("git.cat-file").arg("--batch").out_max(TREE_MAX);
+        let texts = if names.is_empty() { Vec::new() } else { self.git.run(call.stdin(names)).await?.stdout };
+        let mut rest = texts.as_slice();
+        let lost = || GitError::new("cat-file", &[], GitErrorKind::Failed(None), b"unexpected output");
+        let read = oids.iter().enumerate().map(|(at, oid)| match small.get(at) {
+            Some(true) => blob(&mut rest, oid.as_str()).ok_or_else(lost),
+            _ => Ok(None),
+        });
+        read.collect()
     }
 
     /// The object a ref points to, if the ref exists.
@@ -135,6 +183,19 @@ impl EngineRepo {
         let answer = self.git.run(call).await?;
         let records = answer.stdout.split(|byte| *byte == 0).filter(|record| !record.is_empty());
         Ok(records.filter_map(tree_entry).collect())
+    }
+
+    /// The entries of a tree or commit at these paths; absent ones are left out.
+    ///
+    /// # Errors
+    /// As [`EngineRepo::list_tree`].
+    pub async fn entries(&self, tree: &Oid, paths: &[&str]) -> Result<Vec<TreeEntry>, GitError> {
+        if paths.is_empty() {
+            return Ok(Vec::new());
+        }
+        let call = self.call("git.ls-tree").args(["-z", "--full-tree", tree.as_str(), "--"]).args(paths);
+        let answer = self.git.run(call.out_max(TREE_MAX)).await?;
+        Ok(answer.stdout.split(|byte| *byte == 0).filter_map(tree_entry).collect())
     }
 
     /// The path of every file of a commit.
@@ -225,14 +286,24 @@ impl EngineRepo {
     /// # Errors
     /// When git fails.
     pub async fn commit(&self, tree: &Oid, parent: &Oid, words: &CommitMetadata) -> Result<Oid, GitError> {
-        // Without the `@` git reads small numbers as another date format; git has no dates before 1970.
-        let date = format!("@{} +0000", words.at_unix.max(0));
+        let call = self.commit_call(tree, parent, words);
+        parse_oid(&self.git.run(call).await?.line())
+    }
+
+    /// Creates a commit of a tree without a parent, and names it like an imported base, so that workspaces can start
+    /// from it. The same input gives the same hash.
+    pub(crate) async fn root_commit(&self, tree: &Oid, words: &CommitMetadata) -> Result<Oid, GitError> {
+        let call = self.call("git.commit-tree").args([tree.as_str(), "-F", "-"]);
+        let commit = parse_oid(&self.git.run(with_author(call, words)).await?.line())?;
+        let name = format!("refs/loopwright/base/{commit}");
+        self.git.run(self.call("git.update-ref").args(["--", &name, commit.as_str()])).await?;
+        Ok(commit)
+    }
+
+    /// The call that creates a commit of a tree with one parent.
+    pub(super) fn commit_call(&self, tree: &Oid, parent: &Oid, words: &CommitMetadata) -> GitCall {
         let call = self.call("git.commit-tree").args([tree.as_str(), "-p", parent.as_str(), "-F", "-"]);
-        let call = call.env("GIT_AUTHOR_NAME", &words.name).env("GIT_AUTHOR_EMAIL", &words.email);
-        let call = call.env("GIT_COMMITTER_NAME", &words.name).env("GIT_COMMITTER_EMAIL", &words.email);
-        let call = call.env("GIT_AUTHOR_DATE", &date).env("GIT_COMMITTER_DATE", &date);
-        let message = format!("{}\n", words.message.trim_end());
-        parse_oid(&self.git.run(call.stdin(message)).await?.line())
+        with_author(call, words)
     }
 
     /// Names a commit `refs/loopwright/<round>/<name>`, so that later stages find it and git never prunes it.
@@ -297,6 +368,16 @@ impl EngineRepo {
         let answer = self.git.run(call.stdin(format!("{to}\n^{from}\n")).out_max(max)).await?;
         Ok(answer.stdout)
     }
+}
+
+/// The call with the author, date and message of a commit.
+fn with_author(call: GitCall, words: &CommitMetadata) -> GitCall {
+    // Without the `@` git reads small numbers as another date format; git has no dates before 1970.
+    let date = format!("@{} +0000", words.at_unix.max(0));
+    let call = call.env("GIT_AUTHOR_NAME", &words.name).env("GIT_AUTHOR_EMAIL", &words.email);
+    let call = call.env("GIT_COMMITTER_NAME", &words.name).env("GIT_COMMITTER_EMAIL", &words.email);
+    let call = call.env("GIT_AUTHOR_DATE", &date).env("GIT_COMMITTER_DATE", &date);
+    call.stdin(format!("{}\n", words.message.trim_end()))
 }
 
 /// Flags of every fetch: no tags, no files of its own, no follow-up work.

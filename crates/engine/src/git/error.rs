@@ -51,7 +51,7 @@ pub enum GitErrorKind {
     #[error("the output is over its limit")]
     TooLarge,
     /// Git is not installed.
-    #[error("git is not installed")]
+    #[error("git is not installed, or in no folder of PATH")]
     Missing,
     /// Git is older than the oldest version that is known to work.
     #[error("git {0} is too old")]

@@ -7,6 +7,9 @@ use super::engine_repo::{FETCH, file_url, init_bare};
 use super::user_repo::parse_oid;
 use super::{EngineRepo, Git, GitCall, GitError, GitErrorKind, ObjectFormat, Oid};
 
+/// The bytes of a candidate's pack that are copied through memory; a larger candidate is fetched.
+const PACK_MAX: usize = 64 << 20;
+
 /// A bare repository in the place of a forge.
 #[derive(Debug, Clone)]
 pub struct ForgeRepo {
@@ -107,11 +110,40 @@ impl ForgeRepo {
     }
 
     /// Copies a commit into this repository under a ref of its own, so that the branch itself moves in one step.
+    ///
+    /// A fetch compares all refs of both sides, one for each round and each branch, so it copies only a base that is not
+    /// here yet. The candidate follows as a pack of the objects that its base does not have.
     async fn bring(&self, engine: &EngineRepo, commit: &Oid) -> Result<String, GitError> {
         let incoming = format!("refs/loopwright/incoming/{commit}");
-        let call = self.call("git.fetch").protocol("file").args(FETCH).arg("--").arg(file_url(engine.dir()));
-        self.git.run(call.arg(format!("{commit}:{incoming}"))).await?;
+        match engine.resolve(&format!("{commit}^")).await? {
+            Some(base) if self.unpack_after(engine, &base, commit).await? => {
+                let call = self.call("git.update-ref").args(["--", &incoming, commit.as_str()]);
+                self.git.run(call).await?;
+            }
+            _ => self.fetch(engine, commit, &incoming).await?,
+        }
         Ok(incoming)
+    }
+
+    /// Copies the objects of a commit that its base does not have. Returns false if they are too large for one pack.
+    async fn unpack_after(&self, engine: &EngineRepo, base: &Oid, commit: &Oid) -> Result<bool, GitError> {
+        // The ref proves that the base is here with everything it reaches; an object alone may be left by a crash.
+        let reference = format!("refs/loopwright/base/{base}");
+        let call = self.call("git.rev-parse").args(["--verify", "--quiet", "--end-of-options", &reference]);
+        if self.git.ask(&call).await?.code != Some(0) {
+            self.fetch(engine, base, &reference).await?;
+        }
+        let pack = match engine.pack_between(base, commit, PACK_MAX).await {
+            Err(error) if error.kind == GitErrorKind::TooLarge => return Ok(false),
+            pack => pack?,
+        };
+        self.git.run(self.call("git.unpack-objects").arg("-q").stdin(pack)).await?;
+        Ok(true)
+    }
+
+    async fn fetch(&self, engine: &EngineRepo, commit: &Oid, reference: &str) -> Result<(), GitError> {
+        let call = self.call("git.fetch").protocol("file").args(FETCH).arg("--").arg(file_url(engine.dir()));
+        self.git.run(call.arg(format!("{commit}:{reference}"))).await.map(drop)
     }
 
     async fn tree_of(&self, commit: &Oid) -> Result<Oid, GitError> {

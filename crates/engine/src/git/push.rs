@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The first push of a large repository takes minutes.
-const PUSH_DEADLINE: Duration = Duration::from_secs(15 * 60);
+const PUSH_DEADLINE: Duration = Duration::from_secs(5 * 60);
 
 /// A connection that transfers nothing for this many seconds is cut long before the deadline.
 const STALL_SECONDS: &str = "60";
@@ -21,7 +21,7 @@ const RECEIVE_PACK: &str = "--receive-pack=git -c 'safe.directory=*' -c core.hoo
 
 impl EngineRepo {
     /// Points the target's branch at `commit`, if the branch is still at the commit that the target names, and `commit`
-    /// contains that commit: a push never removes other people's commits. `expect_tree` is the tree that passed; a commit
+    /// contains that commit or the engine pushed it itself: a push never removes other people's commits. `expect_tree` is the tree that passed; a commit
     /// with another tree is not sent.
     ///
     /// # Errors
@@ -45,7 +45,7 @@ impl EngineRepo {
         }
         if let Some(old) = &target.expected_old {
             let old: Oid = old.parse().map_err(|bad: super::BadOid| error(GitErrorKind::Denied, &bad.to_string()))?;
-            if !self.is_ancestor(&old, commit).await? {
+            if !self.is_ancestor(&old, commit).await? && !self.was_pushed(&target.branch, &old).await? {
                 let text = format!("{} is at {old}, which {commit} does not contain", target.branch);
                 return Err(error(GitErrorKind::Moved, &text));
             }

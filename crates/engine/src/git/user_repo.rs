@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use super::{EngineRepo, Git, GitCall, GitError, GitErrorKind, Oid, TREE_MAX};
+use super::engine_repo::tree_entry;
+use super::{EngineRepo, Git, GitCall, GitError, GitErrorKind, Oid, TREE_MAX, TreeEntry};
 
 /// Hex digits of the path's hash that make a repository's folder name unique (48 bits).
 const ID_DIGITS: usize = 12;
@@ -107,10 +108,17 @@ impl Git {
     /// # Errors
     /// `UnknownRef` when the commit is not there, `TooLarge` for an unreasonable tree.
     pub async fn paths(&self, repo: &UserRepo, commit: &Oid) -> Result<BTreeSet<String>, GitError> {
+        Ok(self.tree(repo, commit).await?.into_iter().map(|entry| entry.path).collect())
+    }
+
+    /// Every entry of a commit of the user's repository.
+    ///
+    /// # Errors
+    /// As [`Git::paths`].
+    pub async fn tree(&self, repo: &UserRepo, commit: &Oid) -> Result<Vec<TreeEntry>, GitError> {
         let call = GitCall::new("git.ls-tree").git_dir(&repo.git_dir).out_max(TREE_MAX);
-        let answer = self.run(call.args(["-r", "-z", "--full-tree", "--name-only", commit.as_str()])).await?;
-        let names = answer.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-        Ok(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect())
+        let answer = self.run(call.args(["-r", "-z", "--full-tree", commit.as_str()])).await?;
+        Ok(answer.stdout.split(|byte| *byte == 0).filter_map(tree_entry).collect())
     }
 
     async fn checked_out(&self, repo: &UserRepo) -> Result<RoundBase, GitError> {

@@ -13,6 +13,14 @@ pub enum PriorDelivery {
     MaybeSent,
 }
 
+impl PriorDelivery {
+    /// The history after an attempt that failed. A doubt stays until a look-up or a receipt settles it.
+    #[must_use]
+    pub fn after(self, error: &DeliverError) -> Self {
+        if error.is_after_effect { Self::MaybeSent } else { self }
+    }
+}
+
 /// The result of a delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeliveryOutcome {
@@ -22,20 +30,20 @@ pub enum DeliveryOutcome {
     InDoubt(String),
     /// The policy or the forge refused it; it was not delivered.
     Refused(String),
-    /// The receiver accepts nothing until a person fixes the access to it; the item was not delivered.
-    Blocked(String),
+    /// The receiver accepts nothing until a person fixes the access to it; the item was not delivered as a whole.
+    Blocked(DeliverError),
     /// The item may have been delivered, and the lookup failed; another lookup may find out.
     Lost(DeliverError),
-    /// The item was not delivered; another attempt, which must know of this one, may succeed.
+    /// The item was not delivered as a whole; another attempt, which must know of this one, may succeed.
     Retry(DeliverError),
 }
 
 impl DeliveryOutcome {
-    /// The outcome of an error that had no effect.
-    fn without_effect(error: DeliverError) -> Self {
+    /// The outcome of an error whose answer was not lost.
+    pub(crate) fn from_error(error: DeliverError) -> Self {
         match error.kind {
             DeliverErrorKind::Refused => Self::Refused(error.text),
-            DeliverErrorKind::Blocked => Self::Blocked(error.text),
+            DeliverErrorKind::Blocked => Self::Blocked(error),
             DeliverErrorKind::Transient | DeliverErrorKind::Failed | DeliverErrorKind::InDoubt => Self::Retry(error),
         }
     }
@@ -46,7 +54,7 @@ pub async fn deliver_one(deliver: &dyn Deliver, seam: &Seam, item: &Delivery, pr
     match (find_delivered(deliver, seam, item).await, prior) {
         (Ok(DeliveryLookup::Yes(receipt)), _) => DeliveryOutcome::Sent(receipt),
         (Ok(DeliveryLookup::No), _) | (Ok(DeliveryLookup::Unknown), PriorDelivery::Fresh) => {
-            act(deliver, seam, item).await
+            act(deliver, seam, item, prior).await
         }
         (Ok(DeliveryLookup::Unknown), PriorDelivery::MaybeSent) => DeliveryOutcome::InDoubt(
             "an earlier attempt may have been delivered, and the forge cannot confirm it".to_owned(),
@@ -56,11 +64,11 @@ pub async fn deliver_one(deliver: &dyn Deliver, seam: &Seam, item: &Delivery, pr
             DeliveryOutcome::InDoubt(error.text)
         }
         (Err(error), PriorDelivery::MaybeSent) => DeliveryOutcome::Lost(error),
-        (Err(error), PriorDelivery::Fresh) => DeliveryOutcome::without_effect(error),
+        (Err(error), PriorDelivery::Fresh) => DeliveryOutcome::from_error(error),
     }
 }
 
-async fn act(deliver: &dyn Deliver, seam: &Seam, item: &Delivery) -> DeliveryOutcome {
+async fn act(deliver: &dyn Deliver, seam: &Seam, item: &Delivery, prior: PriorDelivery) -> DeliveryOutcome {
     if let Err(fault) = seam.before("deliver.execute") {
         return DeliveryOutcome::Retry(DeliverError::transient(fault.to_string()));
     }
@@ -71,7 +79,30 @@ async fn act(deliver: &dyn Deliver, seam: &Seam, item: &Delivery) -> DeliveryOut
     match answer {
         Ok(receipt) => DeliveryOutcome::Sent(receipt),
         Err(error) if error.kind == DeliverErrorKind::InDoubt => reconcile(deliver, seam, item, error).await,
-        Err(error) => DeliveryOutcome::without_effect(error),
+        Err(error) if error.kind == DeliverErrorKind::Refused => refused(deliver, seam, item, prior, error).await,
+        Err(error) => DeliveryOutcome::from_error(error),
+    }
+}
+
+/// A refusal is final, unless something of the item may be visible: a part of it, or all of it by an earlier attempt
+/// that a forge shows late, and whose repetition it refuses.
+async fn refused(
+    deliver: &dyn Deliver,
+    seam: &Seam,
+    item: &Delivery,
+    prior: PriorDelivery,
+    error: DeliverError,
+) -> DeliveryOutcome {
+    let text = match (error.is_after_effect, prior) {
+        (false, PriorDelivery::Fresh) => return DeliveryOutcome::Refused(error.text),
+        (true, _) => format!("a part of it may be visible; the rest was refused: {}", error.text),
+        (false, PriorDelivery::MaybeSent) => {
+            format!("an earlier attempt may have been delivered, and this one was refused: {}", error.text)
+        }
+    };
+    match find_delivered(deliver, seam, item).await {
+        Ok(DeliveryLookup::Yes(receipt)) => DeliveryOutcome::Sent(receipt),
+        Ok(DeliveryLookup::No | DeliveryLookup::Unknown) | Err(_) => DeliveryOutcome::InDoubt(text),
     }
 }
 
@@ -79,7 +110,8 @@ async fn act(deliver: &dyn Deliver, seam: &Seam, item: &Delivery) -> DeliveryOut
 async fn reconcile(deliver: &dyn Deliver, seam: &Seam, item: &Delivery, lost: DeliverError) -> DeliveryOutcome {
     match find_delivered(deliver, seam, item).await {
         Ok(DeliveryLookup::Yes(receipt)) => DeliveryOutcome::Sent(receipt),
-        Ok(DeliveryLookup::No) => DeliveryOutcome::Retry(DeliverError::transient(lost.text)),
+        // A forge may show the item later.
+        Ok(DeliveryLookup::No) => DeliveryOutcome::Retry(DeliverError::transient(lost.text).after_effect()),
         Ok(DeliveryLookup::Unknown) => DeliveryOutcome::InDoubt(lost.text),
         Err(error) => {
             let text = format!("{}; then the lookup failed: {}", lost.text, error.text);

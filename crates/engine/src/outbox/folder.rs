@@ -2,10 +2,12 @@
 //! not interpret their content.
 //!
 //! A file appears in two steps under one lock: first a pointer `by-key/<key>` that names the file's path, then the file
-//! itself in one rename. A crash leaves no pointer, a pointer without its file, or both. Only "both" counts as
-//! delivered; the next attempt replaces a pointer without its file.
+//! itself in one rename. The draft of the file disappears last. A crash leaves no pointer, a pointer with a draft, or a
+//! pointer and its file. The next attempt replaces a pointer with a draft and no file. A pointer without both belongs to
+//! an item that was delivered and that a person deleted: it stays deleted.
 
 use crate::seam::{Seam, SeamFault};
+use crate::state_dir::open_plain;
 use crate::workspace::private_dir;
 use loopwright_core::deliver::DeliveryReceipt;
 use serde::{Deserialize, Serialize};
@@ -26,6 +28,8 @@ pub(super) enum PageSlot {
     Below(&'static str, String, &'static str),
     /// `issues/<n>/0001-issue.md`, with the next free issue number.
     NewIssue,
+    /// The file at this path, which gets a new content.
+    Replaced(String),
 }
 
 /// The path of a key's file, and its receipt.
@@ -57,23 +61,22 @@ impl ForgeFolder {
     /// The receipt of a key whose file exists.
     pub(super) fn find(&self, key: &str, marker: &str) -> io::Result<Option<DeliveryReceipt>> {
         let Some(pointer) = self.pointer(key)? else { return Ok(None) };
-        Ok(self.holds(&pointer.path, marker)?.then(|| self.receipt(pointer)))
+        let was_delivered = self.holds(&pointer.path, marker)? || !self.has_draft(key)?;
+        Ok(was_delivered.then(|| self.receipt(pointer)))
     }
 
     /// Publishes a file once for each key: a second call returns the first receipt.
     pub(super) fn publish(&self, new: &PublishRequest) -> io::Result<DeliveryReceipt> {
         let _lock = self.lock()?;
-        if let Some(pointer) = self.pointer(&new.key)?
-            && self.holds(&pointer.path, &new.marker)?
-        {
-            return Ok(self.receipt(pointer));
+        if let Some(receipt) = self.find(&new.key, &new.marker)? {
+            return Ok(receipt);
         }
         let draft = self.draft(new)?;
         // A program that ignores our lock may take a number; then the next one is tried.
         for path in self.candidates(&new.slot)? {
             let pointer = Pointer { path, head: new.head.clone(), at_ms: new.at_ms };
             self.step("forge.pointer", || self.point(&new.key, &pointer))?;
-            match self.step("forge.file", || self.appear(&draft, &pointer.path)) {
+            match self.step("forge.file", || self.place(&draft, &pointer.path, &new.slot)) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
                 Ok(()) => {
@@ -87,7 +90,7 @@ impl ForgeFolder {
 
     /// A page by its path below the root.
     pub(super) fn read(&self, path: &str) -> io::Result<Option<String>> {
-        match File::open(self.root.join(path)) {
+        match open_plain(&self.root.join(path)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
             Ok(file) => {
@@ -100,7 +103,7 @@ impl ForgeFolder {
 
     fn receipt(&self, pointer: Pointer) -> DeliveryReceipt {
         let place = self.root.join(pointer.path).display().to_string();
-        DeliveryReceipt { place, head: pointer.head, at_ms: pointer.at_ms }
+        DeliveryReceipt { place, head: pointer.head, at_ms: pointer.at_ms, note: None }
     }
 
     /// One deliverer holds it at a time; the kernel releases it when the holder dies.
@@ -120,9 +123,17 @@ impl ForgeFolder {
         Ok(self.read(path)?.is_some_and(|page| page.contains(marker)))
     }
 
+    fn draft_path(&self, key: &str) -> PathBuf {
+        self.root.join("tmp").join(key)
+    }
+
+    fn has_draft(&self, key: &str) -> io::Result<bool> {
+        fs::exists(self.draft_path(key))
+    }
+
     /// The whole page under a temporary name, flushed to the disk.
     fn draft(&self, new: &PublishRequest) -> io::Result<PathBuf> {
-        let draft = self.root.join("tmp").join(&new.key);
+        let draft = self.draft_path(&new.key);
         write_synced(&draft, new.page.as_bytes())?;
         Ok(draft)
     }
@@ -137,11 +148,26 @@ impl ForgeFolder {
         sync_parent(&place)
     }
 
+    fn place(&self, draft: &Path, path: &str, slot: &PageSlot) -> io::Result<()> {
+        match slot {
+            PageSlot::Replaced(_) => self.replace(draft, path),
+            PageSlot::Page(_) | PageSlot::Below(..) | PageSlot::NewIssue => self.appear(draft, path),
+        }
+    }
+
     /// Links the draft to its final name, unless that name is taken.
     fn appear(&self, draft: &Path, path: &str) -> io::Result<()> {
         let place = self.root.join(path);
         make_parent(&place)?;
         fs::hard_link(draft, &place)?;
+        sync_parent(&place)
+    }
+
+    /// Gives the draft the name of an existing file, in one step.
+    fn replace(&self, draft: &Path, path: &str) -> io::Result<()> {
+        let (place, copy) = (self.root.join(path), draft.with_extension("copy"));
+        write_synced(&copy, &fs::read(draft)?)?;
+        fs::rename(&copy, &place)?;
         sync_parent(&place)
     }
 
@@ -152,14 +178,18 @@ impl ForgeFolder {
             PageSlot::Page(folder) => (*folder).to_owned(),
             PageSlot::Below(folder, target, _) => format!("{folder}/{target}"),
             PageSlot::NewIssue => "issues".to_owned(),
+            PageSlot::Replaced(path) => path.clone(),
         };
+        if let PageSlot::Replaced(_) = slot {
+            return Ok(vec![folder].into_iter());
+        }
         let next = highest(&self.root.join(&folder))? + 1;
-        let slot = slot.clone();
-        Ok((next..next.saturating_add(TRIES)).map(move |number| match slot {
-            PageSlot::Page(_) => format!("{folder}/{number}.md"),
+        let path = |number: u64| match slot {
+            PageSlot::Page(_) | PageSlot::Replaced(_) => format!("{folder}/{number}.md"),
             PageSlot::Below(_, _, word) => format!("{folder}/{number:04}-{word}.md"),
             PageSlot::NewIssue => format!("{folder}/{number}/0001-issue.md"),
-        }))
+        };
+        Ok((next..next.saturating_add(TRIES)).map(path).collect::<Vec<_>>().into_iter())
     }
 
     fn step(&self, site: &'static str, work: impl FnOnce() -> io::Result<()>) -> io::Result<()> {

@@ -1,7 +1,7 @@
 //! The local forge: a bare repository and a folder of Markdown that replace a forge on this machine. It is the default
 //! for embedders and for a first try.
 
-use super::folder::{ForgeFolder, PublishRequest};
+use super::folder::{ForgeFolder, PageSlot, PublishRequest};
 use super::front::PageFrontMatter;
 use super::read::LocalReader;
 use super::{page, push};
@@ -9,10 +9,10 @@ use crate::clock::Clock;
 use crate::git::{EngineRepo, GitError};
 use crate::seam::Seam;
 use loopwright_core::BoxFuture;
-use loopwright_core::deliver::{Deliver, DeliverError, Delivery, DeliveryLookup, DeliveryReceipt};
+use loopwright_core::deliver::{Deliver, DeliverError, Delivery, DeliveryLookup, DeliveryReceipt, WorkLookup};
 use loopwright_core::forge::{
-    Answer, CheckQuery, CheckRun, CommentsOf, ForgeComment, ForgePage, Issue, ItemQuery, PageToken, PullFile,
-    PullRequest, ReadForge,
+    Answer, CheckQuery, CheckRun, CommentsOf, ForgeComment, ForgePage, Issue, ItemQuery, ItemState, PageToken,
+    PullFile, PullRequest, ReadForge,
 };
 use loopwright_core::spec::ActionKind;
 use std::path::Path;
@@ -61,12 +61,32 @@ impl LocalForge {
         let new = PublishRequest {
             key: checked_key(item)?,
             marker: item.marker.clone(),
-            slot: page::slot(item),
+            slot: self.slot(item).await?,
             page: page::page(item, head.as_deref(), at_ms),
             head,
             at_ms,
         };
-        self.blocking(move |folder| folder.publish(&new)).await
+        match self.blocking(move |folder| folder.publish(&new)).await {
+            Ok(receipt) => Ok(receipt),
+            // The page may have appeared before the failure.
+            Err(error) => match self.look(item).await {
+                Ok(Some(receipt)) => Ok(receipt),
+                Ok(None) => Err(error),
+                Err(_) => Err(error.after_effect()),
+            },
+        }
+    }
+
+    /// A new version of an open pull request replaces its page.
+    async fn slot(&self, item: &Delivery) -> Result<PageSlot, DeliverError> {
+        if item.item.kind != ActionKind::PullRequest {
+            return Ok(page::slot(item));
+        }
+        let pulls = self.reader().branch_pulls(&item.branch, &item.base_branch).await;
+        let pulls = pulls.map_err(|error| DeliverError::transient(error.to_string()))?;
+        let ours = |pull: &PullRequest| pull.about.loop_name.as_ref() == Some(&item.loop_name);
+        let open = pulls.into_iter().find(|pull| pull.about.state == ItemState::Open && ours(pull));
+        Ok(open.map_or_else(|| page::slot(item), |pull| PageSlot::Replaced(format!("pulls/{}.md", pull.about.number))))
     }
 
     async fn look(&self, item: &Delivery) -> Result<Option<DeliveryReceipt>, DeliverError> {
@@ -163,5 +183,10 @@ impl Deliver for LocalForge {
 
     fn find<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<DeliveryLookup, DeliverError>> {
         Box::pin(async move { Ok(self.look(item).await?.map_or(DeliveryLookup::No, DeliveryLookup::Yes)) })
+    }
+
+    /// The forge is a part of the state: it was restored with the record, and has nothing that the record does not know.
+    fn find_work<'a>(&'a self, _: &'a Delivery) -> BoxFuture<'a, Result<WorkLookup, DeliverError>> {
+        Box::pin(std::future::ready(Ok(WorkLookup::Known(Vec::new()))))
     }
 }

@@ -1,6 +1,7 @@
 //! Delivery: the protocol for one item, and the local forge, which is the default receiver. Earlier stages decide what
 //! may be sent; the round writes the durable claim and receipt around each delivery.
 
+mod closed_pages;
 mod connection;
 mod discipline;
 mod folder;

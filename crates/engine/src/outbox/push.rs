@@ -31,6 +31,11 @@ impl PassedCommit {
         self.commit.to_string()
     }
 
+    /// Remembers the push before it happens: only a commit of the engine's own may be replaced later.
+    pub(super) async fn record(&self, engine: &EngineRepo, branch: &str) -> Result<(), DeliverError> {
+        engine.record_push(branch, &self.commit).await.map_err(push_failed)
+    }
+
     /// Pushes the commit to a remote forge.
     pub(super) async fn push_to(
         &self,
@@ -51,10 +56,18 @@ impl PassedCommit {
     ) -> Result<(), DeliverError> {
         seed_base(item, engine, forge).await?;
         let branch = &item.branch;
+        if forge.branch(branch).await.map_err(push_failed)?.is_none() {
+            self.record(engine, branch).await?;
+        }
         match forge.branch(branch).await.map_err(push_failed)? {
             Some(there) if there == self.commit => Ok(()),
             Some(there) if contains(engine, forge, &there, &self.commit).await? => {
                 Err(DeliverError::in_doubt(format!("`{branch}` has further commits on top of ours")))
+            }
+            Some(there) if engine.was_pushed(branch, &there).await.map_err(push_failed)? => {
+                self.record(engine, branch).await?;
+                let moved = forge.push(engine, &self.commit, &self.tree, branch, Some(&there)).await;
+                moved.map(drop).map_err(refused_if_moved)
             }
             Some(there) => Err(DeliverError::refused(format!("`{branch}` is at {there}, which is not ours"))),
             None => match forge.push(engine, &self.commit, &self.tree, branch, None).await {

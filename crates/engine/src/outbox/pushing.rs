@@ -5,7 +5,9 @@ use super::PushRoute;
 use super::push::PassedCommit;
 use crate::git::EngineRepo;
 use loopwright_core::BoxFuture;
-use loopwright_core::deliver::{Deliver, DeliverError, Delivery, DeliveryLookup, DeliveryReceipt, PushTarget};
+use loopwright_core::deliver::{
+    Deliver, DeliverError, DeliverErrorKind, Delivery, DeliveryLookup, DeliveryReceipt, PushTarget, WorkLookup,
+};
 use loopwright_core::spec::ActionKind;
 use std::sync::Arc;
 
@@ -36,13 +38,18 @@ impl PushingDeliver {
         if target.expected_old.as_deref() == Some(passed.head().as_str()) {
             return Ok(());
         }
+        if item.item.kind == ActionKind::PullRequest {
+            passed.record(&self.engine, &target.branch).await?;
+        }
         let pushed = passed.push_to(&self.engine, target, self.route.as_ref()).await;
         match pushed {
             // The answer to a push can be lost, and git then repeats the push by itself: the branch shows whether it
             // arrived.
             Err(error) => match self.inner.push_target(item).await {
                 Ok(Some(now)) if now.expected_old.as_deref() == Some(passed.head().as_str()) => Ok(()),
-                Ok(_) | Err(_) => Err(error),
+                // The item is there as a whole.
+                Ok(None) => Ok(()),
+                Ok(Some(_)) | Err(_) => Err(maybe_pushed(item, target, error)),
             },
             Ok(()) => Ok(()),
         }
@@ -67,11 +74,19 @@ impl PushingDeliver {
     }
 }
 
+/// A push that the forge denied changed nothing; the result of every other failure is unknown.
+fn maybe_pushed(item: &Delivery, target: &PushTarget, error: DeliverError) -> DeliverError {
+    let is_unknown = matches!(error.kind, DeliverErrorKind::Transient | DeliverErrorKind::InDoubt);
+    if target.is_visible(item) && is_unknown { error.after_effect() } else { error }
+}
+
 impl Deliver for PushingDeliver {
     fn deliver<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<DeliveryReceipt, DeliverError>> {
         Box::pin(async move {
             if let Some(target) = self.inner.push_target(item).await? {
                 self.push(item, &target).await?;
+                let delivered = self.inner.deliver(item).await;
+                return delivered.map_err(|error| if target.is_visible(item) { error.after_effect() } else { error });
             }
             self.inner.deliver(item).await
         })
@@ -79,5 +94,13 @@ impl Deliver for PushingDeliver {
 
     fn find<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<DeliveryLookup, DeliverError>> {
         self.inner.find(item)
+    }
+
+    fn expect_earlier(&self, item: &Delivery) {
+        self.inner.expect_earlier(item);
+    }
+
+    fn find_work<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<WorkLookup, DeliverError>> {
+        self.inner.find_work(item)
     }
 }

@@ -1,12 +1,13 @@
 //! Reads the local forge: its folder as a [`ReadForge`]. People edit these files, so a page that cannot be read is
 //! skipped.
 
+use super::closed_pages;
 use super::front::PageFrontMatter;
 use crate::git::{Git, GitCall, Oid};
 use crate::probe::quick;
 use loopwright_core::forge::{
     Answer, CheckQuery, CheckRun, CheckState, CommentKind, CommentsOf, ForgeComment, ForgeError, ForgeItem, ForgePage,
-    Issue, ItemQuery, ItemState, PageToken, PullFile, PullRequest, ReadForge, split_diff,
+    Issue, ItemQuery, ItemState, PAGE_ROWS_MAX, PageToken, PullFile, PullRequest, ReadForge, split_diff,
 };
 use loopwright_core::spec::ActionKind;
 use serde_json::Value;
@@ -81,13 +82,27 @@ impl Page {
 
 impl LocalReader {
     fn pull(&self, number: u64, path: &Path) -> Option<PullRequest> {
+        self.wanted_pull(number, path, &|_| true)
+    }
+
+    /// A pull request that a query wants. Only then its branch is read, which may have moved since the page was written.
+    fn wanted_pull(&self, number: u64, path: &Path, wants: &dyn Fn(&PullRequest) -> bool) -> Option<PullRequest> {
+        let version = closed_pages::version(path);
         let page = Page::read(path)?;
-        let branch = page.text("branch").unwrap_or_default();
-        // The branch may have moved since the page was written.
-        let head = quick::branch_in(&self.folder.join("repo.git"), &branch).or_else(|| page.text("head"))?;
+        let (branch, head) = (page.text("branch").unwrap_or_default(), page.text("head").unwrap_or_default());
         let (base_branch, labels) = (page.text("base").unwrap_or_default(), page.list("labels"));
         let draft = page.front.get("draft") == Some(&Value::Bool(true));
-        Some(PullRequest { draft, branch, head, base_branch, about: page.item(number, labels) })
+        let mut pull = PullRequest { draft, branch, head, base_branch, about: page.item(number, labels) };
+        if pull.about.state != ItemState::Open {
+            closed_pages::remember(path, version);
+        }
+        if !wants(&pull) {
+            return None;
+        }
+        if let Some(tip) = quick::branch_in(&self.folder.join("repo.git"), &pull.branch) {
+            pull.head = tip;
+        }
+        (!pull.head.is_empty()).then_some(pull)
     }
 
     /// The diff of a pull request, if both of its commits are in the forge's repository: people may write a page about a
@@ -124,12 +139,27 @@ impl LocalReader {
     }
 
     fn read_pulls(&self, query: &ItemQuery, from: Option<&PageToken>) -> io::Result<ForgePage<PullRequest>> {
-        Ok(ForgePage::cut(self.all_pulls()?.filter(|pull| query.wants_pull(pull)), from))
+        // The token is the number of the last row, so that the next page does not read the files of this one again.
+        let after = from.and_then(|token| token.0.parse::<u64>().ok()).unwrap_or(0);
+        let is_open_only = query.state == Some(ItemState::Open);
+        let mut rows: Vec<PullRequest> = Vec::new();
+        for (number, path) in numbered(&self.folder.join("pulls"), Some(".md"))? {
+            if number <= after || (is_open_only && closed_pages::has(&path)) {
+                continue;
+            }
+            let Some(pull) = self.wanted_pull(number, &path, &|pull| query.wants_pull(pull)) else { continue };
+            if let (Some(last), true) = (rows.last(), rows.len() == PAGE_ROWS_MAX) {
+                let next = Some(PageToken(last.about.number.to_string()));
+                return Ok(ForgePage { rows, next });
+            }
+            rows.push(pull);
+        }
+        Ok(ForgePage { rows, next: None })
     }
 
-    fn all_pulls(&self) -> io::Result<impl Iterator<Item = PullRequest>> {
+    fn all_pulls(&self, wants: &dyn Fn(&PullRequest) -> bool) -> io::Result<Vec<PullRequest>> {
         let numbered = numbered(&self.folder.join("pulls"), Some(".md"))?;
-        Ok(numbered.into_iter().filter_map(|(number, path)| self.pull(number, &path)))
+        Ok(numbered.into_iter().filter_map(|(number, path)| self.wanted_pull(number, &path, wants)).collect())
     }
 
     fn read_issues(&self, query: &ItemQuery, from: Option<&PageToken>) -> io::Result<ForgePage<Issue>> {
@@ -193,7 +223,7 @@ impl ReadForge for LocalReader {
 
     fn branch_pulls<'a>(&'a self, branch: &'a str, base_branch: &'a str) -> Answer<'a, Vec<PullRequest>> {
         let of_branch = |pull: &PullRequest| pull.branch == branch && pull.base_branch == base_branch;
-        answer(self.all_pulls().map(|pulls| pulls.filter(of_branch).collect()))
+        answer(self.all_pulls(&of_branch))
     }
 
     fn issues<'a>(&'a self, query: &'a ItemQuery, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<Issue>> {

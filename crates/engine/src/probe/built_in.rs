@@ -3,7 +3,8 @@
 
 use super::outdated::{self, ProbeProgram};
 use super::pull_text::pull_text;
-use super::{command, followed, forge, open_items, quick};
+use super::{chain, command, followed, forge, open_items, quick};
+use crate::autonomy::conflicts;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::git::{RoundBase, UserRepo};
@@ -74,7 +75,8 @@ impl LoopProbe<'_> {
                 .map(|head| format!("`{branch}` is at {}: {}", &commit.as_str()[..12], head.subject)),
             Some(_) | None => None,
         };
-        Ok(command::checked_items(vec![ProbeItem { key, title, data: None }]))
+        let chain = if known { 0 } else { chain::after_commit(self.engine, self.repo, &commit).await? };
+        Ok(command::checked_items(vec![ProbeItem { key, title, data: None, chain }]))
     }
 
     /// One item: the content of base at the probe's globs, or else at the loop's.
@@ -90,8 +92,10 @@ impl LoopProbe<'_> {
         let facts: Vec<String> = matching.map(|(path, oid)| format!("{oid} {path}")).collect();
         let fields: Vec<&[u8]> = facts.iter().map(String::as_bytes).collect();
         let digest = &hash::hash_fields(&fields)[..DIGITS];
-        let title = Some(format!("files changed at {}", patterns.join(", ")));
-        Ok(command::checked_items(vec![ProbeItem { key: format!("files@{digest}"), title, data: None }]))
+        let (key, title) = (format!("files@{digest}"), Some(format!("files changed at {}", patterns.join(", "))));
+        let is_new = self.engine.store.item(&self.repo.id, &self.spec.name, &key).await?.is_none();
+        let chain = if is_new { chain::after_commit(self.engine, self.repo, &commit).await? } else { 0 };
+        Ok(command::checked_items(vec![ProbeItem { key, title, data: None, chain }]))
     }
 
     async fn query_forge(&self, ask: &Ask) -> Result<ProbeAnswer, EngineError> {
@@ -99,14 +103,19 @@ impl LoopProbe<'_> {
             Ok(forge) => forge,
             Err(error) => return Ok(command::probe_failed(&format!("`probe: {}`: {error}", ask.probe))),
         };
-        let probe = forge::ForgeProbe { forge: forge.as_ref(), loop_name: &self.spec.name, ask };
+        let probe = forge::ForgeProbe { engine: self.engine, forge: forge.as_ref(), loop_name: &self.spec.name, ask };
         let tip = ask.branch.as_ref().and_then(|branch| quick::base(self.repo, Some(branch)));
         let items = match ask.probe.as_str() {
             "open-prs" => return self.open_pulls(&probe).await,
             "open-issues" => probe.open_issues().await,
             _ => probe.failing_checks(tip.map(|tip| tip.commit.to_string())).await,
         };
-        Ok(items.map_or_else(|error| command::probe_failed(&error.to_string()), command::checked_items))
+        let mut items = match items {
+            Ok(items) => items,
+            Err(error) => return Ok(command::probe_failed(&error.to_string())),
+        };
+        chain::count_commits(self.engine, self.repo, &mut items).await?;
+        Ok(command::checked_items(items))
     }
 
     async fn open_pulls(&self, probe: &forge::ForgeProbe<'_>) -> Result<ProbeAnswer, EngineError> {
@@ -115,15 +124,33 @@ impl LoopProbe<'_> {
             let items = pull_items(probe, &pulls).await?;
             Ok::<_, ForgeError>((pulls, items))
         };
-        let (pulls, items) = match found.await {
+        let (pulls, mut items) = match found.await {
             Ok(found) => found,
             Err(error) => return Ok(command::probe_failed(&error.to_string())),
         };
+        if probe.ask.follow_own {
+            items.extend(self.conflict_items(&pulls).await?);
+        }
         let (store, all) = (self.engine.store.as_ref(), command::checked_items(items));
         let open = open_items(store, &self.repo.id, self.spec, all).await?;
-        let ProbeAnswer::Work { items } = open else { return Ok(open) };
+        let ProbeAnswer::Work { mut items } = open else { return Ok(open) };
+        chain::count_commits(self.engine, self.repo, &mut items).await?;
         let described = described(probe, &pulls, items).await;
         Ok(described.map_or_else(|error| command::probe_failed(&error.to_string()), command::checked_items))
+    }
+
+    /// Pull requests of loops that cannot be moved onto their base, which has changed.
+    async fn conflict_items(&self, pulls: &[PullRequest]) -> Result<Vec<ProbeItem>, EngineError> {
+        let mut items = Vec::new();
+        for pull in pulls.iter().filter(|pull| followed::is_of_a_loop(pull)) {
+            // A base that this clone does not have says nothing.
+            let Ok(base) = self.engine.git.head(self.repo, Some(&pull.base_branch)).await else { continue };
+            let spaces = self.engine.workspaces(self.repo.clone()).await?;
+            spaces.import(&base.commit).await?;
+            let paths = conflicts(&spaces, pull, &base.commit).await.unwrap_or_default();
+            items.extend((!paths.is_empty()).then(|| followed::conflict_item(pull, &base.commit, &paths)));
+        }
+        Ok(items)
     }
 
     async fn outdated(&self, ask: &Ask) -> Result<ProbeMethod, EngineError> {
@@ -154,7 +181,7 @@ async fn pull_items(probe: &forge::ForgeProbe<'_>, pulls: &[PullRequest]) -> Res
     for pull in pulls {
         match probe.ask.follow_own && followed::is_of_a_loop(pull) {
             true => items.extend(followed::needs(probe.forge, pull).await?),
-            false => items.push(forge::pull_item(pull)),
+            false => items.push(probe.pull_item(pull).await?),
         }
     }
     items.truncate(command::ITEMS_MAX);

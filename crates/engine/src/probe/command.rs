@@ -7,7 +7,7 @@ use crate::git::Oid;
 use crate::proc::{CancelToken, RunEnd, RunLimits, SpawnRequest, TreeCookie};
 use crate::round::error_chain;
 use crate::sandbox_view::{self, ProgramFolders, SandboxViews};
-use crate::workspace::{SnapshotKind, WorkspaceError, WorkspaceOptions, Workspaces};
+use crate::workspace::{SnapshotKind, WorkspaceError, Workspaces};
 use loopwright_core::round::{ProbeAnswer, ProbeItem};
 use loopwright_core::spec::ItemsForm;
 use std::collections::BTreeSet;
@@ -52,8 +52,7 @@ impl ProbeRunner<'_> {
         loop_name: &str,
         base: &Oid,
     ) -> Result<ProbeExit, WorkspaceError> {
-        let (method, extra_lower) = (self.views.method(), self.views.extra_lower());
-        let making = WorkspaceOptions { method, extra_lower };
+        let making = self.views.workspace_options();
         let space = self.workspaces.create(loop_name, self.id, base, &making).await?;
         let (kind, extra) = (SnapshotKind::ReadOnly, &making.extra_lower);
         let view = self.workspaces.snapshot(&space, "probe", base, kind, extra).await?;
@@ -162,7 +161,7 @@ fn cut_with_note(mut text: String, room: usize) -> String {
 
 fn lines(text: &str) -> Vec<ProbeItem> {
     let keys = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    keys.map(|key| ProbeItem { key: key.to_owned(), title: None, data: None }).collect()
+    keys.map(|key| ProbeItem { key: key.to_owned(), title: None, data: None, chain: 0 }).collect()
 }
 
 #[cfg(test)]

@@ -2,11 +2,16 @@
 //! comments of loops are no work for them.
 
 use super::pull_text::{PullDetails, comment_line};
+use crate::git::Oid;
 use loopwright_core::forge::{CheckRun, CommentKind, ForgeComment, ForgeError, PullRequest, ReadForge};
+use loopwright_core::hash::hash_fields;
 use loopwright_core::round::ProbeItem;
 
 /// Accounts of programs on GitHub end with this.
 const PROGRAM: &str = "[bot]";
+
+/// The most bytes of a check's name in a key: keys have at most 200, and a commit's name up to 64.
+const NAME_BYTES_MAX: usize = 80;
 
 /// Whether a loop opened the pull request.
 pub(super) fn is_of_a_loop(pull: &PullRequest) -> bool {
@@ -26,10 +31,34 @@ fn check_item(pull: &PullRequest, check: &CheckRun) -> ProbeItem {
     let number = pull.about.number;
     let title = format!("the check `{}` failed on pull request {number}", check.name);
     ProbeItem {
-        key: format!("pr-{number}:check-{}@{}", check.name, check.head),
+        key: format!("pr-{number}:check-{}@{}", key_name(&check.name), check.head),
         data: Some(title.clone()),
         title: Some(title),
+        chain: 0,
     }
+}
+
+/// `pr-7:conflict@<base>`: a conflict counts again when base has moved further.
+pub(super) fn conflict_item(pull: &PullRequest, base: &Oid, paths: &[String]) -> ProbeItem {
+    let (number, branch) = (pull.about.number, &pull.base_branch);
+    let title = format!("pull request {number} conflicts with `{branch}` in {}", paths.join(", "));
+    ProbeItem { key: format!("pr-{number}:conflict@{base}"), data: Some(title.clone()), title: Some(title), chain: 0 }
+}
+
+/// The name of a check in a key, which has a limit: a long name is its beginning and a hash.
+fn key_name(name: &str) -> String {
+    if name.len() <= NAME_BYTES_MAX && !name.chars().any(char::is_control) {
+        return name.to_owned();
+    }
+    let shown: String = name.chars().filter(|c| !c.is_control()).scan(0, within).collect();
+    let hash = hash_fields(&[b"loopwright check name 1", name.as_bytes()]);
+    format!("{shown}-{}", hash.get(..12).unwrap_or_default())
+}
+
+/// Characters up to half of the limit.
+fn within(bytes: &mut usize, c: char) -> Option<char> {
+    *bytes += c.len_utf8();
+    (*bytes <= NAME_BYTES_MAX / 2).then_some(c)
 }
 
 /// `pr-7:comment-<id>`.
@@ -40,6 +69,7 @@ fn comment_item(pull: &PullRequest, comment: &ForgeComment) -> ProbeItem {
         key: format!("pr-{number}:comment-{}", comment.id),
         title: Some(format!("{author} commented on pull request {number}")),
         data: Some(comment_line(comment)),
+        chain: 0,
     }
 }
 
@@ -57,6 +87,17 @@ fn is_of_a_person(comment: &ForgeComment) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_name_of_a_check_fits_into_a_key_and_names_stay_different() {
+        assert_eq!(key_name("build (linux, x86)"), "build (linux, x86)");
+        let (first, second) = (format!("{}1", "ö".repeat(200)), format!("{}2", "ö".repeat(200)));
+        assert!(key_name(&first).len() <= NAME_BYTES_MAX && key_name(&first).starts_with("öö"), "{}", key_name(&first));
+        assert_ne!(key_name(&first), key_name(&second));
+        let longest = format!("pr-{}:check-{}@{}", u64::MAX, key_name(&first), "a".repeat(64));
+        assert!(longest.len() <= super::super::command::KEY_MAX, "{}", longest.len());
+        assert!(!key_name("a\nb").contains('\n'));
+    }
 
     #[test]
     fn comments_of_loops_and_programs_and_bare_reviews_are_no_work() {

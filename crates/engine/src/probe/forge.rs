@@ -2,7 +2,10 @@
 //! leaves out items that the loop wrote itself, so that no loop creates its own work.
 
 use super::built_in::DIGITS;
+use super::chain;
 use super::command::ITEMS_MAX;
+use crate::engine::Engine;
+use crate::store::StoreError;
 use loopwright_core::forge::{
     CheckQuery, CheckState, CommentsOf, ForgeError, ForgeItem, ItemQuery, PullRequest, ReadForge, read_rows,
 };
@@ -17,6 +20,7 @@ const ROWS_MAX: NonZeroUsize = NonZeroUsize::new(10 * ITEMS_MAX).expect("it is n
 
 /// A forge, read for the probe of one loop.
 pub(super) struct ForgeProbe<'a> {
+    pub(super) engine: &'a Engine,
     pub(super) forge: &'a dyn ReadForge,
     pub(super) loop_name: &'a str,
     pub(super) ask: &'a Ask,
@@ -24,11 +28,13 @@ pub(super) struct ForgeProbe<'a> {
 
 impl ForgeProbe<'_> {
     fn query(&self) -> ItemQuery {
-        let Ask { labels, not_labels, author, text, branch, .. } = self.ask;
+        let Ask { labels, not_labels, author, assignee, mention, text, branch, .. } = self.ask;
         ItemQuery {
             labels: labels.clone(),
             not_labels: not_labels.clone(),
             author: author.clone(),
+            assignee: assignee.clone(),
+            mention: mention.clone(),
             text: text.clone(),
             base_branch: branch.clone(),
             ..ItemQuery::open()
@@ -59,15 +65,24 @@ impl ForgeProbe<'_> {
             let of = CommentsOf::Issue(issue.about.number);
             let said =
                 read_rows(ROWS_MAX, |from| Box::pin(async move { forge.comments(of, from.as_ref()).await })).await?;
+            let chain = chain::of_issue(self.engine, &issue.about, &said).await.map_err(unreadable)?;
             let others = said.iter().filter(|comment| !self.is_own(comment.loop_name.as_ref()));
             let said: Vec<&[u8]> = std::iter::once(&issue.about.body)
                 .chain(others.map(|comment| &comment.body))
                 .map(String::as_bytes)
                 .collect();
             let revision = hash::hash_fields(&said)[..DIGITS].to_owned();
-            items.push(item(format!("issue-{}@{revision}", issue.about.number), issue.about));
+            let key = format!("issue-{}@{revision}", issue.about.number);
+            items.push(ProbeItem { chain, ..item(key, issue.about) });
         }
         Ok(items)
+    }
+
+    /// `pr-7@<head>`: a pull request counts again when its branch moves. The item has no details.
+    pub(super) async fn pull_item(&self, pull: &PullRequest) -> Result<ProbeItem, ForgeError> {
+        let chain = chain::after_round(self.engine, &pull.about.body).await.map_err(unreadable)?;
+        let (key, title) = (format!("pr-{}@{}", pull.about.number, pull.head), pull.about.title.clone());
+        Ok(ProbeItem { key, title, data: None, chain })
     }
 
     /// `ci-<name>@<head>`: a failed check. If the probe names a branch, `tip` is its commit in the user's clone.
@@ -82,14 +97,14 @@ impl ForgeProbe<'_> {
             key: format!("ci-{}@{}", check.name, check.head),
             title: check.title,
             data: Some(check.body),
+            chain: 0,
         });
         Ok(items.take(ITEMS_MAX).collect())
     }
 }
 
-/// `pr-7@<head>`: a pull request counts again when its branch moves. The item has no details.
-pub(super) fn pull_item(pull: &PullRequest) -> ProbeItem {
-    ProbeItem { key: format!("pr-{}@{}", pull.about.number, pull.head), title: pull.about.title.clone(), data: None }
+fn unreadable(error: StoreError) -> ForgeError {
+    ForgeError::unavailable(error.to_string())
 }
 
 /// Whether an item is about a pull request.
@@ -99,5 +114,5 @@ pub(super) fn is_about(item: &ProbeItem, pull: &PullRequest) -> bool {
 }
 
 fn item(key: String, about: ForgeItem) -> ProbeItem {
-    ProbeItem { key, title: about.title, data: Some(about.body) }
+    ProbeItem { key, title: about.title, data: Some(about.body), chain: 0 }
 }

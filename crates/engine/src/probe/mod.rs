@@ -4,6 +4,7 @@
 //! A probe lists the items; the engine knows which of them are done, given up or waiting.
 
 mod built_in;
+mod chain;
 mod command;
 mod followed;
 mod forge;
@@ -12,6 +13,7 @@ mod pull_text;
 pub(crate) mod quick;
 
 pub(crate) use built_in::{LoopProbe, ProbeMethod, read_forge};
+pub(crate) use chain::{after_round, after_signal, count_commits};
 pub(crate) use command::{ProbeExit, ProbeRunner, cut_to_share};
 
 use crate::boundary;
@@ -19,6 +21,7 @@ use crate::egress::EgressRoutes;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::git::UserRepo;
+use crate::live_line::ProgramReport;
 use crate::proc::CancelToken;
 use crate::random;
 use crate::sandbox_view::KernelIsolation;
@@ -90,7 +93,14 @@ async fn ask_program(
         KernelIsolation::None => EgressRoutes::default(),
     };
     let wall = spec.timeout.map_or(setup::WALL_DEFAULT, |span| span.duration());
-    let task = SetupTask { cookie: &format!("lw-{id}"), cancel, wall, transcripts: None, report: &|_| () };
+    let task = SetupTask {
+        cookie: &format!("lw-{id}"),
+        cancel,
+        wall,
+        transcripts: None,
+        report: &|_| (),
+        progress: ProgramReport::NONE,
+    };
     let prepared = setup::prepare(engine, views.with_routes(&routes), &workspaces, spec, &base, &task).await;
     let Ok(views) = prepared else { return Ok(None) };
     let runner = ProbeRunner { engine, workspaces: &workspaces, views: &views, cancel, id: &id };

@@ -166,7 +166,7 @@ fn package(item: &ProbeItem) -> &str {
 
 fn item(name: &str, from: Option<&str>, to: &str) -> ProbeItem {
     let title = from.map(|from| format!("{name} {from} can be {to}"));
-    ProbeItem { key: format!("{name}@{to}"), title, data: None }
+    ProbeItem { key: format!("{name}@{to}"), title, data: None, chain: 0 }
 }
 
 /// `    Updating serde v1.0.1 -> v1.0.2`

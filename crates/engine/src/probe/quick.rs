@@ -3,6 +3,7 @@
 
 use crate::git::{Oid, RoundBase, UserRepo};
 use std::io::Read as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 /// The most bytes of a branch's file.
@@ -40,6 +41,26 @@ pub(crate) fn branch_in(dir: &Path, branch: &str) -> Option<String> {
 /// Reads a small text file; `None` if it is larger or not text.
 pub(crate) fn read(path: &Path, most: u64) -> Option<String> {
     let mut text = String::new();
-    let read = std::fs::File::open(path).ok()?.take(most + 1).read_to_string(&mut text).ok()?;
+    // A pipe in the place of a file would wait for a writer forever.
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+    let file = file.metadata().is_ok_and(|about| about.is_file()).then_some(file)?;
+    let read = file.take(most + 1).read_to_string(&mut text).ok()?;
     (read as u64 <= most).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{CWD, FileType, Mode};
+
+    #[test]
+    fn pipe_in_the_place_of_a_branch_is_no_commit_and_blocks_nothing() {
+        let dir = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir_all(dir.path().join("refs/heads")).expect("folders");
+        for name in ["refs/heads/main", "packed-refs"] {
+            rustix::fs::mknodat(CWD, dir.path().join(name), FileType::Fifo, Mode::RWXU, 0).expect("a pipe");
+        }
+        assert_eq!(branch_in(dir.path(), "main"), None);
+    }
 }

@@ -2,7 +2,7 @@
 //! looked for before it is sent again.
 
 use super::message;
-use super::{Engine, ROWS_MAX};
+use super::{Engine, ROWS_MAX, warn_about_question};
 use crate::error::EngineError;
 use crate::outbox::{DeliveryOutcome, PriorDelivery, deliver_one};
 use crate::round::rows::question_id;
@@ -13,7 +13,11 @@ use crate::takeover::RoundBinder;
 use loopwright_core::deliver::{Delivery, DeliveryReceipt};
 use loopwright_core::round::{Phase, Round};
 use loopwright_core::spec::AskPlace;
+use std::collections::BTreeSet;
 
+/// How long a pass waits for a receiver that may show a message late, and how often it asks it.
+const PATIENCE_MS: i64 = 8_000;
+const LOOKS_MAX: u32 = 4;
 /// The most attempts to reply to one answer.
 const REPLIES_MAX: i64 = 5;
 
@@ -58,7 +62,8 @@ async fn ask_in(
             (PriorDelivery::Fresh, row)
         }
     };
-    let delivery = message::ask(round, &row);
+    let form = message::command_form(&rebind.rebind(engine, &round.facts().started).0, round.facts()).await;
+    let delivery = message::ask(round, &row, form);
     match send(engine, rebind, round, &delivery, prior).await {
         Ok(receipt) => {
             let target = row.target.clone().or_else(|| message::created_target(&receipt.place));
@@ -69,7 +74,7 @@ async fn ask_in(
         Err(text) => {
             if row.tries <= 1 {
                 let round = &row.round;
-                engine.warn_about_question(&format!("round {round} cannot be asked about on {place}: {text}"));
+                warn_about_question(engine, &format!("round {round} cannot be asked about on {place}: {text}"));
             }
             let failed = QuestionRow { receipt: Some(text), ..row };
             engine.write_rows(vec![RowChange::Question(touched(engine, failed))]).await
@@ -119,18 +124,45 @@ async fn send(
 ) -> Result<DeliveryReceipt, String> {
     let (engine, _) = rebind.rebind(engine, &round.facts().started);
     let receiver = message::receiver(&engine, round.facts(), delivery).await.map_err(|error| error.text)?;
-    match deliver_one(receiver.as_ref(), &engine.settings.seam, delivery, prior).await {
-        DeliveryOutcome::Sent(receipt) => Ok(receipt),
-        DeliveryOutcome::InDoubt(text) | DeliveryOutcome::Refused(text) | DeliveryOutcome::Blocked(text) => Err(text),
-        DeliveryOutcome::Lost(error) | DeliveryOutcome::Retry(error) => Err(error.text),
+    if prior == PriorDelivery::MaybeSent {
+        receiver.expect_earlier(delivery);
     }
+    let (mut prior, ends_ms) = (prior, engine.now_ms().saturating_add(PATIENCE_MS));
+    for look in 1.. {
+        let error = match deliver_one(receiver.as_ref(), &engine.settings.seam, delivery, prior).await {
+            DeliveryOutcome::Sent(receipt) => return Ok(receipt),
+            DeliveryOutcome::InDoubt(text) | DeliveryOutcome::Refused(text) => return Err(text),
+            DeliveryOutcome::Blocked(error) => return Err(error.text),
+            DeliveryOutcome::Lost(error) => {
+                prior = PriorDelivery::MaybeSent;
+                error
+            }
+            DeliveryOutcome::Retry(error) => {
+                prior = prior.after(&error);
+                error
+            }
+        };
+        // The receiver shows a message late. A pass of a new process would begin its look-ups again, so this one ends them.
+        let soon = error.retry_at_ms.filter(|at_ms| *at_ms <= ends_ms && look < LOOKS_MAX);
+        let Some(at_ms) = soon else { return Err(error.text) };
+        engine.settings.clock.until(at_ms).await;
+    }
+    unreachable!("the last look returns")
 }
 
-/// Replies to every answer that does not count, once.
+/// Replies to answers that do not count: one reply for each account and question in a pass, because anyone may write
+/// below a question on a public forge.
 pub(super) async fn reply(engine: &Engine, rebind: &dyn RoundBinder) -> Result<(), EngineError> {
+    let mut replied = BTreeSet::new();
     for answer in engine.store.pending_answers(ROWS_MAX).await? {
-        if matches!(answer.state, AnswerState::Refused | AnswerState::Replying) {
-            reply_to(engine, rebind, answer).await?;
+        let is_new = replied.insert((answer.question.clone(), answer.account.clone()));
+        match answer.state {
+            AnswerState::Refused if !is_new => {
+                let further = AnswerRow { state: AnswerState::Replied, ..answer };
+                engine.write_rows(vec![RowChange::Answer(further)]).await?;
+            }
+            AnswerState::Refused | AnswerState::Replying => reply_to(engine, rebind, answer).await?,
+            AnswerState::Received | AnswerState::Counted | AnswerState::Replied => {}
         }
     }
     Ok(())
@@ -159,7 +191,7 @@ async fn reply_to(engine: &Engine, rebind: &dyn RoundBinder, answer: AnswerRow) 
         Err(text) => {
             let is_over = answer.tries >= REPLIES_MAX;
             if is_over {
-                engine.warn_about_question(&format!("the reply to {} cannot be sent: {text}", answer.name));
+                warn_about_question(engine, &format!("the reply to {} cannot be sent: {text}", answer.name));
             }
             is_over
         }
@@ -205,7 +237,7 @@ async fn close_one(
     let state = match send(engine, rebind, &round, &delivery, prior).await {
         Ok(_) => QuestionState::Closed,
         Err(text) if row.tries >= REPLIES_MAX => {
-            engine.warn_about_question(&format!("the decision about round {} cannot be shown: {text}", row.round));
+            warn_about_question(engine, &format!("the decision about round {} cannot be shown: {text}", row.round));
             QuestionState::Closed
         }
         Err(_) => return Ok(()),

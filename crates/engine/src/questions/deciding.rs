@@ -1,7 +1,7 @@
 //! Decides recorded answers: finds the person behind an account, and passes the answer to the approval policy as every
 //! other front end does. An answer counts once, also after a crash in between: its time identifies it in the journal.
 
-use super::{Engine, ROWS_MAX};
+use super::{Engine, ROWS_MAX, warn_about_question};
 use crate::error::EngineError;
 use crate::live_rounds::RoundStarter;
 use crate::proc::CancelToken;
@@ -85,7 +85,7 @@ async fn decide_one(engine: &Engine, rebind: &dyn RoundBinder, answer: AnswerRow
         Decision::Later => return Ok(()),
         Decision::Refused(why) => {
             let (name, place) = (plain_line(&answer.name), &answer.place);
-            engine.warn_about_question(&format!("the answer of {name} on {place} does not count: {why}"));
+            warn_about_question(engine, &format!("the answer of {name} on {place} does not count: {why}"));
             AnswerRow { state: AnswerState::Refused, reply: Some(why), ..answer }
         }
     };
@@ -98,7 +98,13 @@ async fn weigh(
     question: &QuestionRow,
     answer: &AnswerRow,
 ) -> Result<Decision, EngineError> {
-    let recorded = engine.load_round(&question.round).await?;
+    let recorded = match engine.load_round(&question.round).await {
+        Ok(recorded) => recorded,
+        // The store itself has a problem.
+        Err(EngineError::Store(error)) => return Err(EngineError::Store(error)),
+        // One damaged record must not keep other people's answers from their decision.
+        Err(error) => return Ok(Decision::Refused(format!("the record of its round cannot be read: {error}"))),
+    };
     let (local, bind) = rebind.rebind(engine, &recorded.round.facts().started);
     if let Some(problem) = &answer.problem {
         return Ok(Decision::Refused(problem.clone()));
@@ -108,6 +114,7 @@ async fn weigh(
     };
     let said = PersonDecision {
         position: None,
+        same_as: None,
         actor: Actor::account(person, &answer.place, &answer.account),
         candidate: answer.candidate.clone(),
         why: (answer.verb == AnswerVerb::Deny).then(|| reason(answer, person)),
@@ -135,7 +142,7 @@ async fn weigh(
         Err(EngineError::Stale(text)) => Decision::Refused(text),
         // The journal has the answer, or the next pass tries again.
         Err(error) if was_counted(engine, &question.round, &said).await? => {
-            engine.warn_about_question(&format!("round {}: {}", question.round, crate::round::error_chain(&error)));
+            warn_about_question(engine, &format!("round {}: {}", question.round, crate::round::error_chain(&error)));
             Decision::Counted
         }
         Err(EngineError::Busy { .. } | EngineError::Store(_)) => Decision::Later,

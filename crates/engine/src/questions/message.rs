@@ -5,6 +5,7 @@ use crate::engine::Engine;
 use crate::outbox::connect_forge;
 use crate::round::delivery;
 use crate::store::{AnswerRow, QuestionRow};
+use loopwright_core::answer::CommandForm;
 use loopwright_core::deliver::{Deliver, DeliverError, Delivery, QuestionPart};
 use loopwright_core::forge::CommentsOf;
 use loopwright_core::outbox::{StagedItem, item_id};
@@ -52,11 +53,11 @@ pub(super) fn created_target(place: &str) -> Option<String> {
 }
 
 /// The question.
-pub(super) fn ask(round: &Round, row: &QuestionRow) -> Delivery {
+pub(super) fn ask(round: &Round, row: &QuestionRow, form: CommandForm) -> Delivery {
     let text = QuestionText::about(round.facts(), &row.candidate);
     let body = match row.place {
         AskPlace::Slack => text.plain(),
-        AskPlace::Forge => text.markdown(),
+        AskPlace::Forge => text.markdown(form),
     };
     let mut item = item(row, ASK, body);
     if item.kind == ActionKind::IssueCreate {
@@ -98,6 +99,12 @@ fn item(row: &QuestionRow, position: u32, body: String) -> StagedItem {
 fn message(round: &Round, item: StagedItem, seed: &str, part: QuestionPart) -> Delivery {
     // The labels and the commit are those of the loop's outputs.
     Delivery { labels: Vec::new(), commit: None, tree: None, question: Some(part), ..delivery(round, &item, seed) }
+}
+
+/// How people begin their answer on the forge of a round. A forge that cannot be connected is reported by the delivery.
+pub(super) async fn command_form(engine: &Engine, facts: &RoundFacts) -> CommandForm {
+    let connected = connect_forge(engine, &facts.started.spec, Path::new(&facts.started.repo_path)).await;
+    connected.map_or(CommandForm::Slash, |connected| connected.read.command_form())
 }
 
 /// The receiver of a question's messages.

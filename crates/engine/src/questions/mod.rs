@@ -7,6 +7,7 @@
 mod asking;
 mod deciding;
 mod hearing;
+mod labels;
 mod message;
 
 use crate::engine::Engine;
@@ -40,31 +41,29 @@ impl QuestionTurns {
     }
 }
 
-impl Engine {
-    /// Runs one pass over the questions that loops ask elsewhere. Returns when the next pass is due; `None` if no
-    /// question is open.
-    ///
-    /// # Errors
-    /// When the store cannot be read or written. A place that cannot be reached is a warning and is tried again.
-    pub async fn ask_people(&self, rebind: &dyn RoundBinder) -> Result<Option<i64>, EngineError> {
-        if self.global_stop().await?.is_none() {
-            {
-                let _turn = self.questions.turn.lock().await;
-                asking::ask(self, rebind).await?;
-                hearing::hear(self, rebind).await?;
-            }
-            deciding::decide(self, rebind).await?;
-            let _turn = self.questions.turn.lock().await;
-            asking::reply(self, rebind).await?;
-            asking::close(self, rebind).await?;
+/// Runs one pass over the questions that loops ask elsewhere. Returns when the next pass is due; `None` if no
+/// question is open.
+///
+/// # Errors
+/// When the store cannot be read or written. A place that cannot be reached is a warning and is tried again.
+pub(crate) async fn ask_people(engine: &Engine, rebind: &dyn RoundBinder) -> Result<Option<i64>, EngineError> {
+    if engine.global_stop().await?.is_none() {
+        {
+            let _turn = engine.questions.turn.lock().await;
+            asking::ask(engine, rebind).await?;
+            hearing::hear(engine, rebind).await?;
         }
-        let is_open =
-            !self.store.open_questions(1).await?.is_empty() || !self.store.pending_answers(1).await?.is_empty();
-        Ok(is_open.then(|| self.now_ms().saturating_add(POLL_MS)))
+        deciding::decide(engine, rebind).await?;
+        let _turn = engine.questions.turn.lock().await;
+        asking::reply(engine, rebind).await?;
+        asking::close(engine, rebind).await?;
     }
+    let is_open =
+        !engine.store.open_questions(1).await?.is_empty() || !engine.store.pending_answers(1).await?.is_empty();
+    Ok(is_open.then(|| engine.now_ms().saturating_add(POLL_MS)))
+}
 
-    /// A warning for the log.
-    fn warn_about_question(&self, text: &str) {
-        self.events().warn(self.now_ms(), text);
-    }
+/// A warning for the log.
+fn warn_about_question(engine: &Engine, text: &str) {
+    engine.events().warn(engine.now_ms(), text);
 }

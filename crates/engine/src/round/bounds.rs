@@ -65,6 +65,8 @@ pub(super) fn findings(all: SealFindings) -> SealFindings {
         missing_tests: list(all.missing_tests),
         outside: list(all.outside),
         sensitive: list(all.sensitive),
+        steering: list(all.steering),
+        runner_files: list(all.runner_files),
         notes: list(all.notes),
         proposed_before: all.proposed_before.map(|proposed| text(&proposed)),
     }

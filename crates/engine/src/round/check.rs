@@ -8,6 +8,7 @@ use super::isolate::RoundSandbox;
 use super::journal::RoundJournal;
 use super::money::RoundBudget;
 use super::role_runner::{FileAccess, RoleCall, RoleRunner, RoleTurn, RoleView};
+use super::sink_watch::{SinkWatch, SinkWrites};
 use super::{StageError, brief, workspace_trouble};
 use crate::agents::{AgentOutcome, VerdictSink};
 use crate::workspace::{SnapshotKind, Workspace};
@@ -47,9 +48,12 @@ pub(super) async fn check(
         tree: sealed.tree.clone().unwrap_or_default(),
         candidate: sealed.candidate.clone().unwrap_or_default(),
     });
-    let call = RoleCall { turn, attempt, name, prompt, view, verdict };
-    let run = RoleRunner { cx, journal: &mut *journal, budget, sandbox }.run(call).await?;
-    let judgement = judge(cx, journal.facts(), nonce, verdict_text(&path, way, run.outcome.as_ref())).await?;
+    let call = RoleCall { verdict, ..RoleCall::new(turn, attempt, name, prompt, view) };
+    let watch = SinkWatch::start(&path).map_err(|error| StageError::broke(Stage::Check, "sink", &error))?;
+    let run = Box::pin(RoleRunner { cx, journal: &mut *journal, budget, sandbox }.run(call)).await?;
+    let writes = watch.finish().map_err(|error| StageError::broke(Stage::Check, "sink", &error))?;
+    let text = verdict_text(&path, way, writes, run.outcome.as_ref());
+    let judgement = judge(cx, journal.facts(), nonce, text).await?;
     Ok(run.ended(RoleResult::Checker(CheckerResult { judgement, shown })))
 }
 
@@ -72,6 +76,7 @@ async fn prepare_checker(
         written.map_err(|error| trouble(&error))?;
     }
     let commit = object_name(attempt.commit.as_deref())?;
+    let commit = cx.workspaces.shown_commit(workspace, &commit).await.map_err(workspace_trouble(Stage::Check))?;
     let view = cx.workspaces.snapshot(workspace, "check", &commit, SnapshotKind::ReadOnly, &[]).await;
     let files = view.map_err(workspace_trouble(Stage::Check))?.files;
     let (access, root, verdict) = (FileAccess::ReadOnly, workspace.root.clone(), sink.join("verdict.json"));
@@ -125,10 +130,16 @@ async fn cited(cx: &RoundContext<'_>, bytes: Option<&[u8]>, sealed: &Attempt) ->
 fn verdict_text(
     path: &Path,
     way: VerdictChannel,
+    writes: SinkWrites,
     outcome: Option<&AgentOutcome>,
 ) -> Result<Option<Vec<u8>>, MalformedVerdict> {
     match way {
-        VerdictChannel::File => Ok(staging::read_sink(path, verdict::BYTES_MAX as u64)),
+        VerdictChannel::File => match staging::read_sink(path, verdict::BYTES_MAX as u64) {
+            Some(_) if writes == SinkWrites::Repeated => {
+                Err(MalformedVerdict("the file was changed after its first writer had closed it".to_owned()))
+            }
+            bytes => Ok(bytes),
+        },
         VerdictChannel::Message => {
             let answer = outcome.and_then(|outcome| outcome.self_report.answer.as_deref()).unwrap_or_default();
             Ok(verdict::find_verdict(answer)?.map(|document| document.as_bytes().to_vec()))

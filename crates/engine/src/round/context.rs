@@ -87,6 +87,13 @@ impl<'a> RoundContext<'a> {
         self.publish(EventKind::Stage { stage, text: text.into() });
     }
 
+    /// The last line of a running program. It is for display only, so it is cleaned and shortened.
+    pub(super) fn program_line(&self, program: &str, line: &str) {
+        let clean = self.scanner.clean_bytes(line.as_bytes());
+        let line = String::from_utf8_lossy(&clean).chars().filter(|c| !c.is_control()).collect();
+        self.publish(EventKind::ProgramLine { program: program.to_owned(), line });
+    }
+
     /// Publishes an event about this round.
     pub(super) fn publish(&self, kind: EventKind) {
         self.engine.publish(Some(self.key.clone()), Some(&self.id), kind);

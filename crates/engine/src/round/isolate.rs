@@ -6,6 +6,7 @@ use super::{StageError, workspace_trouble};
 use crate::egress::EgressRoutes;
 use crate::error::EngineError;
 use crate::git::{Oid, RoundBase};
+use crate::live_line::ProgramReport;
 use crate::sandbox_view::{ProgramFolders, SandboxViews};
 use crate::setup::{self, SetupError, SetupTask};
 use crate::workspace::{CheckoutMethod, Workspace, WorkspaceOptions};
@@ -13,6 +14,7 @@ use loopwright_core::round::{
     Boundary, BoundaryLevel, Event, Phase, Round, RoundFacts, RoundStarted, Stage, WorkspaceIsolated,
 };
 use loopwright_core::spec::LoopSpec;
+use std::path::{Path, PathBuf};
 
 /// The files and routes that the programs of one round get.
 pub(super) struct RoundSandbox {
@@ -57,12 +59,42 @@ impl RoundSandbox {
             cx.stage(Stage::Isolate, folder.clone());
         }
         self.prepare_base(cx, &facts.started.spec, &commit, Stage::Isolate, budget).await?;
-        let making = WorkspaceOptions { method: self.views.method(), extra_lower: self.views.extra_lower() };
-        let made = cx.workspaces.create(&cx.key.name, &cx.id, &commit, &making).await;
+        self.create_workspace(cx, &commit, None).await?;
+        Ok(Event::Isolated(WorkspaceIsolated { base: commit.to_string(), branch }))
+    }
+
+    async fn create_workspace(
+        &mut self,
+        cx: &RoundContext<'_>,
+        base: &Oid,
+        withheld: Option<Vec<String>>,
+    ) -> Result<(), StageError> {
+        let making = WorkspaceOptions { withheld, ..self.views.workspace_options() };
+        let made = cx.workspaces.create(&cx.key.name, &cx.id, base, &making).await;
         let made = made.map_err(workspace_trouble(Stage::Isolate))?;
         self.copy_setup(&made).map_err(|error| StageError::broke(Stage::Isolate, "setup", &error))?;
         self.workspace = Some(made);
-        Ok(Event::Isolated(WorkspaceIsolated { base: commit.to_string(), branch }))
+        Ok(())
+    }
+
+    /// Creates the workspace again without the withheld tests. No program of the round has used it yet.
+    pub(super) async fn withhold(&mut self, cx: &RoundContext<'_>, withheld: Vec<String>) -> Result<(), StageError> {
+        let trouble = workspace_trouble(Stage::Isolate);
+        let base = self.workspace(Stage::Isolate)?.base.clone();
+        match &mut self.workspace {
+            Some(workspace) if withheld.is_empty() => workspace.withhold_nothing().map_err(trouble),
+            _ => {
+                self.create_workspace(cx, &base, Some(withheld)).await?;
+                self.hide_copies().map_err(|error| StageError::broke(Stage::Isolate, "withhold", &error))
+            }
+        }
+    }
+
+    /// Hides what a set-up made of withheld tests: compiled caches and installed copies.
+    fn hide_copies(&self) -> std::io::Result<()> {
+        let (Some(layer), Some(workspace)) = (self.views.layer(), &self.workspace) else { return Ok(()) };
+        let copies = copies_of(&layer.work, workspace.withheld());
+        copies.iter().try_for_each(|path| workspace.files.hide(path))
     }
 
     /// Copies the output of a set-up into a workspace that has no layers, and records it, so that it is not mistaken
@@ -93,6 +125,7 @@ impl RoundSandbox {
             wall: budget.wall_left(spec).unwrap_or(setup::WALL_DEFAULT),
             transcripts: Some(&cx.engine.state_dir.transcripts(&cx.id)),
             report: &|command| cx.stage(stage, format!("setup: {command}")),
+            progress: ProgramReport(&|program, line| cx.program_line(program, line)),
         };
         let warm = setup::prepare(cx.engine, self.views.clone(), &cx.workspaces, spec, base, &task).await;
         self.views = warm.map_err(|error| match error {
@@ -117,6 +150,38 @@ impl RoundSandbox {
         // The next start finds and removes leftovers, so a failure here loses nothing.
         let _ = cx.workspaces.discard(&cx.id).await;
     }
+}
+
+/// Most entries of a set-up that are searched for copies of tests.
+const ENTRIES_MAX: usize = 200_000;
+
+/// Files of a set-up whose name is that of a withheld test, or that of its compiled form.
+fn copies_of(setup: &Path, withheld: &[String]) -> Vec<PathBuf> {
+    let names: Vec<(&str, &str)> = withheld
+        .iter()
+        .map(|path| path.rsplit('/').next().unwrap_or(path))
+        .map(|name| (name, name.rsplit_once('.').map_or(name, |(stem, _)| stem)))
+        .collect();
+    let is_copy = |name: &str| {
+        let is_compiled =
+            |stem: &str| name.ends_with(".pyc") && name.strip_prefix(stem).is_some_and(|rest| rest.starts_with('.'));
+        names.iter().any(|(file, stem)| name == *file || is_compiled(stem))
+    };
+    let (mut found, mut folders, mut seen) = (Vec::new(), vec![setup.to_owned()], 0);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            seen += 1;
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                folders.push(entry.path());
+            } else if entry.file_name().to_str().is_some_and(is_copy) {
+                found.extend(entry.path().strip_prefix(setup).ok().map(Path::to_owned));
+            }
+        }
+        if seen > ENTRIES_MAX {
+            break;
+        }
+    }
+    found
 }
 
 /// The kernel stacks layers for each sandboxed program. An agent that works in this process would see only one of them,

@@ -7,15 +7,19 @@ use super::journal::RoundJournal;
 use super::rows::clamp;
 use crate::agents::AgentLimits;
 use crate::budget_meter::{MeterSlot, SharedCeiling, SpendOwner, StartMeter, row_amounts};
-use crate::clock;
+use crate::ceiling_source::CeilingSource;
+use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::events::EventKind;
 use crate::store::{ReservationChange, RowChange, SpendCeiling, SpendRow, SpendScope, StoreError, StoreErrorKind};
 use loopwright_core::budget::{self, BudgetAccount, BudgetLimit, BudgetScope, Reservation, SpendAllowance, StartBill};
+use loopwright_core::config::SharedBudget;
 use loopwright_core::round::{AgentEnd, Event, ProbeItem, RoleStarted, RoundFacts};
-use loopwright_core::spec::{CheckMode, LoopSpec};
+use loopwright_core::spec::{Ceilings, LoopSpec, Role};
 use loopwright_core::units::{TimeSpan, Usd};
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -75,18 +79,20 @@ impl RoundBudget {
         cx: &RoundContext<'_>,
         journal: &mut RoundJournal,
         started: RoleStarted,
-        day: String,
+        days: SpendDays,
     ) -> Result<StartMeter, StageError> {
+        let present = PresentBudget::read(cx.engine, journal.facts());
+        ensure_own_room(&present.facts, started.role, started.attempt)?;
         let (cookie, reserved) = (started.cookie.clone(), started.reserved);
-        let slot = open_slot(cx, journal.facts(), reserved, &day).await?;
-        let reserve = reservation_row(cx, journal.facts(), reserved, day);
+        let slot = open_slot(cx, &present, reserved, &days).await?;
+        let reserve = reservation_row(cx, &present, reserved, days);
         if let Err(trouble) = journal.apply(cx, Event::RoleStarted(started), vec![reserve]).await {
             slot.cancel();
             return Err(match trouble {
                 StageError::Fatal(EngineError::Store(StoreError {
                     kind: StoreErrorKind::OverCeiling { full, spend, .. },
                     ..
-                })) => over_ceiling(journal.facts(), &full, &spend),
+                })) => over_ceiling(&present.facts, &full, &spend),
                 trouble => trouble,
             });
         }
@@ -96,10 +102,10 @@ impl RoundBudget {
     }
 
     /// The limits of a start: the least of the amounts left to it alone. Its meter watches the shared ceilings.
-    pub(super) fn agent_limits(&self, facts: &RoundFacts) -> AgentLimits {
+    pub(super) fn agent_limits(&self, facts: &RoundFacts, role: Role, attempt: u32) -> AgentLimits {
         let spec = &facts.started.spec;
-        let (round, role) = (&spec.budget.round, &spec.budget.role);
-        let own = own_accounts(facts);
+        let own = facts.own_accounts(role, attempt);
+        let (round, role) = (&spec.budget.round, spec.role_ceilings(role));
         let left = own.iter().map(BudgetAccount::left).fold(SpendAllowance::default(), SpendAllowance::tightest);
         AgentLimits {
             wall: least(self.wall_left(spec), role.wall.map(TimeSpan::duration)),
@@ -113,13 +119,25 @@ impl RoundBudget {
     }
 
     /// The end of a start; names the ceiling if one of money or tokens was passed.
-    pub(super) fn explain_end(&self, facts: &RoundFacts, end: AgentEnd, spent: Reservation, cookie: &str) -> AgentEnd {
+    pub(super) fn explain_end(
+        &self,
+        facts: &RoundFacts,
+        role: Role,
+        end: AgentEnd,
+        spent: Reservation,
+        cookie: &str,
+    ) -> AgentEnd {
         let AgentEnd::Limit { limit: limit @ (BudgetLimit::Usd | BudgetLimit::Total), text } = end else { return end };
-        let own = own_accounts(facts).map(|account| BudgetAccount { spent: account.spent.plus(spent), ..account });
+        let own = facts
+            .own_accounts(role, facts.attempt_number())
+            .map(|account| BudgetAccount { spent: account.spent.plus(spent), ..account });
         let shared = self.slots.get(cookie).and_then(MeterSlot::passed_account);
         let passed = shared.or_else(|| own.into_iter().find(|account| account.ceiling.is_exceeded_by(account.spent)));
         match passed {
-            Some(account) => AgentEnd::Limit { limit, text: format!("{text}: {}", ceiling_text(facts, &account)) },
+            Some(account) => AgentEnd::Limit {
+                limit,
+                text: format!("{text}: {}", ceiling_text(facts, &account, Reservation::default())),
+            },
             None => AgentEnd::Limit { limit, text },
         }
     }
@@ -142,27 +160,77 @@ pub(super) fn reservation(spec: &LoopSpec) -> Reservation {
         usd: day.usd.filter(|_| round.usd.is_none()),
         tokens: day.tokens.filter(|_| round.tokens.is_none()),
     };
-    let roles = if spec.check == CheckMode::None { 1 } else { 2 };
+    let attackers = spec.attack.as_ref().map_or(0, |attack| attack.roles.len());
+    let agents = |role: Role| if role == Role::Attacker { attackers } else { usize::from(spec.plays(role)) };
+    let roles = u32::try_from(Role::ALL.into_iter().map(agents).sum::<usize>()).unwrap_or(u32::MAX);
     let share = budget::reservation(round, spec.attempts, roles).capped_at(unsaid);
     share.capped_at(spec.budget.role.allowance()).capped_at(spec.budget.attempt.allowance())
 }
 
+/// The days to which a start is charged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SpendDays {
+    /// The day of the user's zone, for ceilings that loops share.
+    pub(super) day: String,
+    /// The day of the loop's zone, for the loop's own ceiling.
+    pub(super) own_day: String,
+}
+
+impl SpendDays {
+    pub(super) fn at(engine: &Engine, spec: &LoopSpec, at_ms: i64) -> Self {
+        let zone = &engine.settings.zone;
+        Self { day: zone.day(at_ms), own_day: zone.of_loop(spec).day(at_ms) }
+    }
+
+    fn of(&self, scope: SpendScope) -> &str {
+        if scope == SpendScope::Loop { &self.own_day } else { &self.day }
+    }
+}
+
+/// The budgets of a round as they are now: those of its start, lowered where people have lowered them since.
+pub(super) struct PresentBudget {
+    /// The facts of the round, with the present budget of its loop.
+    pub(super) facts: RoundFacts,
+    shared: SharedBudget,
+}
+
+impl PresentBudget {
+    pub(super) fn read(engine: &Engine, facts: &RoundFacts) -> Self {
+        let mut facts = facts.clone();
+        let started = &mut facts.started;
+        let source = engine.settings.ceilings.as_ref();
+        let read = |source: &Arc<dyn CeilingSource>| {
+            source.present_ceilings(Path::new(&started.repo_path), &started.spec.name)
+        };
+        let present = source.map(read).unwrap_or_default();
+        if let Some(mut own) = present.own {
+            if started.workflow.is_some() {
+                // The share of a part is its ceiling, and counts what its item has spent before.
+                own.item = Ceilings::default();
+            }
+            started.spec.budget = started.spec.budget.tightest(own);
+        }
+        Self { facts, shared: present.shared.unwrap_or(engine.settings.budget) }
+    }
+}
+
 async fn open_slot(
     cx: &RoundContext<'_>,
-    facts: &RoundFacts,
+    present: &PresentBudget,
     reserved: Reservation,
-    day: &str,
+    SpendDays { day, own_day }: &SpendDays,
 ) -> Result<MeterSlot, StageError> {
-    let drawn = raised_ceilings(cx, facts, day).await?;
+    let facts = &present.facts;
+    let drawn = raised_ceilings(cx.engine, present, own_day).await?;
     let item = alone(facts).map(|item| item.key.as_str());
-    let owner = SpendOwner { day, repo: &cx.key.repo, loop_name: &cx.key.name, item };
+    let owner = SpendOwner { day, loop_day: own_day, repo: &cx.key.repo, loop_name: &cx.key.name, item };
     let opened = cx.engine.budget_meter.open_slot(cx.engine.store.as_ref(), &owner, drawn, reserved).await?;
     opened.map_err(|account| no_room(facts, &account))
 }
 
 /// The shared ceilings that this round draws on, without raises.
-fn ceilings(cx: &RoundContext<'_>, facts: &RoundFacts) -> Vec<SharedCeiling> {
-    let (own, shared) = (&facts.started.spec.budget, &cx.engine.settings.budget);
+fn ceilings(PresentBudget { facts, shared }: &PresentBudget) -> Vec<SharedCeiling> {
+    let own = &facts.started.spec.budget;
     let item = if alone(facts).is_some() { own.item.allowance() } else { SpendAllowance::default() };
     let all = [
         (SpendScope::Item, BudgetScope::Item, item),
@@ -177,13 +245,14 @@ fn ceilings(cx: &RoundContext<'_>, facts: &RoundFacts) -> Vec<SharedCeiling> {
 
 /// The same with people's raises for the day or for this round.
 async fn raised_ceilings(
-    cx: &RoundContext<'_>,
-    facts: &RoundFacts,
-    day: &str,
+    engine: &Engine,
+    present: &PresentBudget,
+    own_day: &str,
 ) -> Result<Vec<SharedCeiling>, StoreError> {
-    let (micros, tokens) = cx.engine.store.raised(&cx.key.repo, &cx.key.name, day, &cx.id).await?;
+    let started = &present.facts.started;
+    let (micros, tokens) = engine.store.raised(&started.repo, &started.spec.name, own_day, &started.round).await?;
     let more = Reservation { usd: Usd(unsigned(micros)), tokens: unsigned(tokens) };
-    let mut drawn = ceilings(cx, facts);
+    let mut drawn = ceilings(present);
     for one in drawn.iter_mut().filter(|one| one.scope == BudgetScope::Day) {
         one.ceiling = one.ceiling.raised_by(more);
     }
@@ -191,18 +260,38 @@ async fn raised_ceilings(
 }
 
 /// The accounts of days and months, for the decision whether and how this round may run.
-pub(super) async fn accounts(cx: &RoundContext<'_>, facts: &RoundFacts) -> Result<Vec<BudgetAccount>, StoreError> {
-    let day = clock::day(cx.started_ms);
+pub(super) async fn accounts(
+    engine: &Engine,
+    facts: &RoundFacts,
+    now_ms: i64,
+) -> Result<Vec<BudgetAccount>, StoreError> {
+    let (days, started) = (SpendDays::at(engine, &facts.started.spec, now_ms), &facts.started);
+    let present = PresentBudget::read(engine, facts);
     let mut accounts = Vec::new();
-    for drawn in raised_ceilings(cx, facts, &day).await?.into_iter().filter(|drawn| drawn.scope.is_periodic()) {
-        let row = cx.engine.store.spend(drawn.spend, &cx.key.repo, &cx.key.name, &day).await?;
+    for drawn in
+        raised_ceilings(engine, &present, &days.own_day).await?.into_iter().filter(|drawn| drawn.scope.is_periodic())
+    {
+        let row = engine.store.spend(drawn.spend, &started.repo, &started.spec.name, days.of(drawn.spend)).await?;
         accounts.push(account(drawn, &row));
     }
     Ok(accounts)
 }
 
+/// Whether the accounts of days and months have room for another agent of the round now.
+pub(crate) async fn has_room(engine: &Engine, facts: &RoundFacts) -> Result<bool, StoreError> {
+    let wanted = reservation(&facts.started.spec);
+    let accounts = accounts(engine, facts, engine.now_ms()).await?;
+    Ok(accounts.iter().all(|account| !account.ceiling.is_exceeded_by(account.used().plus(wanted))))
+}
+
 /// The reservation as a row: the whole batch is refused when a ceiling has no room for it.
-fn reservation_row(cx: &RoundContext<'_>, facts: &RoundFacts, reserved: Reservation, day: String) -> RowChange {
+fn reservation_row(
+    cx: &RoundContext<'_>,
+    present: &PresentBudget,
+    reserved: Reservation,
+    days: SpendDays,
+) -> RowChange {
+    let facts = &present.facts;
     let ceiling = |drawn: SharedCeiling| SpendCeiling {
         scope: drawn.spend,
         micros: drawn.ceiling.usd.map(|usd| clamp(usd.micros())),
@@ -211,42 +300,44 @@ fn reservation_row(cx: &RoundContext<'_>, facts: &RoundFacts, reserved: Reservat
     RowChange::Reserve(ReservationChange {
         repo: cx.key.repo.to_string(),
         loop_name: cx.key.name.to_string(),
-        day,
+        day: days.day,
+        loop_day: days.own_day,
         round: cx.id.clone(),
         item: alone(facts).map(|item| item.key.clone()),
         micros: clamp(reserved.usd.micros()),
         tokens: clamp(reserved.tokens),
-        ceilings: ceilings(cx, facts).into_iter().map(ceiling).collect(),
+        ceilings: ceilings(present).into_iter().map(ceiling).collect(),
     })
 }
 
-/// The ceilings that no other round draws on.
-fn own_accounts(facts: &RoundFacts) -> [BudgetAccount; 3] {
-    let budget = &facts.started.spec.budget;
-    let account = |scope, ceiling, spent| BudgetAccount { scope, ceiling, spent, reserved: Reservation::default() };
-    [
-        account(BudgetScope::Role, budget.role.allowance(), Reservation::default()),
-        account(BudgetScope::Attempt, budget.attempt.allowance(), facts.attempt_spend().amount()),
-        account(BudgetScope::Round, facts.ceilings().allowance(), facts.spend.amount()),
-    ]
+/// No agent starts when the attempt or the round has nothing left for it.
+fn ensure_own_room(facts: &RoundFacts, role: Role, attempt: u32) -> Result<(), StageError> {
+    let Some(full) = facts.full_account(role, attempt) else { return Ok(()) };
+    let is_money = full.ceiling.usd.is_some_and(|most| full.spent.usd >= most);
+    let limit = if is_money { BudgetLimit::Usd } else { BudgetLimit::Total };
+    Err(StageError::Ceiling(
+        limit,
+        format!("no room for another agent: {}", ceiling_text(facts, &full, Reservation::default())),
+    ))
 }
 
 /// A description of the ceiling: its scope, how much of it is used, and what a person can do.
-fn ceiling_text(facts: &RoundFacts, account: &BudgetAccount) -> String {
-    format!("{}; {}", account.describe(), account.scope.remedy(&facts.started.spec.name, &facts.started.round))
+fn ceiling_text(facts: &RoundFacts, account: &BudgetAccount, wanted: Reservation) -> String {
+    let (started, option) = (&facts.started, account.raise_option(wanted));
+    format!("{}; {}", account.describe(), account.scope.remedy(&started.spec.name, &started.round, option))
 }
 
 /// The error for a start for which an account has no room.
 fn no_room(facts: &RoundFacts, account: &BudgetAccount) -> StageError {
     let wanted = reservation(&facts.started.spec);
     let is_money = account.ceiling.usd.is_some_and(|most| account.used().plus(wanted).usd > most);
-    let (limit, wanted) = match is_money {
+    let (limit, need) = match is_money {
         true if account.scope == BudgetScope::Day => (BudgetLimit::Day, wanted.usd.to_string()),
         true => (BudgetLimit::Usd, wanted.usd.to_string()),
         false => (BudgetLimit::Total, format!("{} tokens", wanted.tokens)),
     };
-    let text = ceiling_text(facts, account);
-    StageError::Ceiling(limit, format!("no room for another agent, which may need {wanted}: {text}"))
+    let text = ceiling_text(facts, account, wanted);
+    StageError::Ceiling(limit, format!("no room for another agent, which may need {need}: {text}"))
 }
 
 /// The same, from the store's error.

@@ -16,7 +16,8 @@ const ITEMS: u32 = 1000;
 
 pub(super) async fn recall(cx: &RoundContext<'_>, facts: &RoundFacts) -> Result<Event, StageError> {
     let (store, repo, name) = (&cx.engine.store, &*cx.key.repo, &*cx.key.name);
-    let spend = store.spend(SpendScope::Loop, repo, name, &clock::day(cx.started_ms)).await?;
+    let own_day = cx.engine.settings.zone.of_loop(&facts.started.spec).day(cx.started_ms);
+    let spend = store.spend(SpendScope::Loop, repo, name, &own_day).await?;
     let (of_repo, of_loop) = (Some(repo.to_owned()), Some(name.to_owned()));
     let query = RoundsQuery { repo: of_repo, loop_name: of_loop, limit: HISTORY + 1, ..RoundsQuery::default() };
     let rounds = store.rounds(query).await?;
@@ -25,7 +26,7 @@ pub(super) async fn recall(cx: &RoundContext<'_>, facts: &RoundFacts) -> Result<
             let outcome = row.outcome.map_or("open", |outcome| outcome.word());
             format!("{} {outcome}: {}", clock::rfc3339(row.started_ms), row.summary)
         });
-    let accounts = money::accounts(cx, facts).await?;
+    let accounts = money::accounts(cx.engine, facts, cx.started_ms).await?;
     let items = store.items(repo, name, ITEMS).await?;
     let mut settled: Vec<_> =
         items.into_iter().filter(|item| item.state != WorkItemState::Failed).map(|item| item.key).collect();

@@ -87,7 +87,7 @@ impl<'a> RoundDriver<'a> {
             gates: CandidateGates::default(),
             probe_result: None,
             _slot: slot_hold,
-            _live_guard: live_guard,
+            live_guard,
         })
     }
 
@@ -104,7 +104,7 @@ impl<'a> RoundDriver<'a> {
             }
             Err(trouble) => self.trouble(trouble).await?,
         };
-        self.drive(actions).await
+        Box::pin(self.drive(actions)).await
     }
 }
 

@@ -8,19 +8,20 @@ use super::context::RoundContext;
 use super::cost::{self, StartCost};
 use super::isolate::RoundSandbox;
 use super::journal::RoundJournal;
-use super::money::{self, RoundBudget};
+use super::money::{self, RoundBudget, SpendDays};
 use super::transcript::AgentTranscript;
 use super::{StageError, error_chain};
 use crate::agents::providers::ProviderChoice;
 use crate::agents::{Agent, AgentError, AgentInvocation, AgentLimits, AgentOutcome, VerdictSink};
-use crate::clock;
 use crate::proc::{CancelToken, RunEnd, TreeCookie};
 use crate::sandbox_view::{self, ProgramFolders, RolePaths, SandboxView};
+use crate::store::{RoundRequestKind, RoundRequestRow, RoundRequestState, RowChange};
 use crate::workspace::CheckoutFiles;
 use loopwright_core::BoxFuture;
 use loopwright_core::budget::{AgentUsage, BudgetLimit, Reservation};
-use loopwright_core::prompt::VerdictChannel;
-use loopwright_core::round::{AgentEnd, Event, RoleEnded, RoleResult, RoleStarted, Round};
+use loopwright_core::prompt::{VerdictChannel, with_steers};
+use loopwright_core::provider::{AgentStop, ProviderExchange, ProviderTrouble, judge_exchanges};
+use loopwright_core::round::{AgentEnd, Event, PersonSteer, RoleEnded, RoleResult, RoleStarted, Round, RoundPaused};
 use loopwright_core::spec::{AgentSpec, Role};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -96,6 +97,21 @@ pub(super) struct RoleCall {
     pub(super) prompt: String,
     pub(super) view: RoleView,
     pub(super) verdict: Option<VerdictSink>,
+    /// The folder for a planner's files.
+    pub(super) plan: Option<PathBuf>,
+    /// The phase of a maker, from 1.
+    pub(super) phase: Option<u32>,
+    /// The role of an attacker in the loop file.
+    pub(super) attack_role: Option<String>,
+    /// The time limit of this start alone.
+    pub(super) wall: Option<Duration>,
+}
+
+impl RoleCall {
+    pub(super) fn new(turn: RoleTurn, attempt: u32, name: String, prompt: String, view: RoleView) -> Self {
+        let (verdict, plan, phase, attack_role, wall) = (None, None, None, None, None);
+        Self { turn, attempt, name, prompt, view, verdict, plan, phase, attack_role, wall }
+    }
 }
 
 /// A start that is on record.
@@ -104,6 +120,18 @@ pub(super) struct StartedRole {
     name: String,
     reserved: Reservation,
     invocation: AgentInvocation,
+}
+
+/// A start whose whole process tree is dead, before its cost is counted.
+pub(super) struct EndedStart {
+    outcome: Result<AgentOutcome, AgentError>,
+    transcript: Option<String>,
+    wall_ms: u64,
+    reserved: Reservation,
+    invocation: AgentInvocation,
+    spec: Option<AgentSpec>,
+    /// Its exchanges with its providers, as the proxy saw them.
+    exchanges: Vec<ProviderExchange>,
 }
 
 /// The result of a start, whose whole process tree is dead.
@@ -127,6 +155,7 @@ impl RoleRun {
             spend: self.cost.spend,
             models: self.cost.models,
             counted: self.cost.counted,
+            refused_calls: self.outcome.as_ref().map_or(0, |outcome| outcome.self_report.refused_calls),
             transcript: self.transcript,
             result,
         }))
@@ -149,27 +178,31 @@ impl RoleRunner<'_, '_> {
     }
 
     /// Records the start with its reservation; nothing runs yet.
-    async fn start(&mut self, call: RoleCall) -> Result<StartedRole, StageError> {
+    pub(super) async fn start(&mut self, call: RoleCall) -> Result<StartedRole, StageError> {
         self.ensure_no_global_stop().await?;
-        let facts = self.journal.facts();
-        let reserved = money::reservation(&facts.started.spec);
-        let mut role = self.prepare(call, reserved, self.budget.agent_limits(facts))?;
+        self.apply_requests().await?;
+        let present = money::PresentBudget::read(self.cx.engine, self.journal.facts());
+        let reserved = cost::reservation(self.cx, &present.facts.started.spec, &call.turn);
+        let limits = self.budget.agent_limits(&present.facts, call.turn.role, call.attempt);
+        let mut role = self.prepare(call, reserved, limits)?;
         let StartedRole { turn, invocation, .. } = &role;
-        let day = clock::day(self.cx.engine.now_ms());
+        let days = SpendDays::at(self.cx.engine, &present.facts.started.spec, self.cx.engine.now_ms());
         let started = RoleStarted {
             role: turn.role,
             attempt: invocation.attempt,
+            part: invocation.attack_role.clone(),
             agent: turn.agent.name().to_owned(),
             version: turn.agent.version().map(str::to_owned),
             model: invocation.model.clone(),
             cookie: invocation.cookie.as_str().to_owned(),
             reserved,
-            day: Some(day.clone()),
+            day: Some(days.day.clone()),
+            loop_day: (days.own_day != days.day).then(|| days.own_day.clone()),
             nonce: invocation.verdict.as_ref().map(|verdict| verdict.nonce.clone()),
             place: turn.place,
             left: turn.left,
         };
-        role.invocation.limits.meter = self.budget.record_start(self.cx, self.journal, started, day).await?;
+        role.invocation.limits.meter = self.budget.record_start(self.cx, self.journal, started, days).await?;
         cost::bound_grant(&role.invocation);
         Ok(role)
     }
@@ -181,18 +214,68 @@ impl RoleRunner<'_, '_> {
         Err(StageError::Stopped)
     }
 
+    /// Applies the requests of people since the last start: their words are in the brief of this agent, and a pause comes
+    /// before it. While other agents of the round run, requests wait for the next start.
+    async fn apply_requests(&mut self) -> Result<(), StageError> {
+        for request in self.requests().await? {
+            if !self.journal.round().is_agent_due() {
+                return Ok(());
+            }
+            let RoundRequestRow { id, round, kind, actor, text, .. } = request;
+            // A request to the whole workflow stays: it is for each of its rounds.
+            let id = (round == self.cx.id).then_some(id);
+            match kind {
+                RoundRequestKind::Steer => {
+                    let settled = id.map(|id| RowChange::RequestSettled { id, state: RoundRequestState::Applied });
+                    let event = Event::Steered(PersonSteer { actor, text });
+                    // The same agent stays due, and this start is it.
+                    self.journal.apply(self.cx, event, settled.into_iter().collect()).await?;
+                }
+                RoundRequestKind::Stop => {
+                    // The watch over the store settles it, as it does while an agent runs.
+                    self.cx.cancel.cancel_because(&format!("{text} by {actor}"));
+                    return Err(StageError::Stopped);
+                }
+                RoundRequestKind::Pause => {
+                    return Err(StageError::Paused { id, paused: RoundPaused { actor, why: text } });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The requests to this round that wait, and those to its workflow that it does not have yet.
+    async fn requests(&self) -> Result<Vec<RoundRequestRow>, StageError> {
+        let store = &self.cx.engine.store;
+        let mut requests = store.pending_requests(&self.cx.id).await?;
+        let facts = self.journal.round().facts();
+        if let Some(place) = &facts.started.workflow {
+            let is_known = |request: &RoundRequestRow| {
+                let has = |steer: &PersonSteer| steer.actor == request.actor && steer.text == request.text;
+                request.kind == RoundRequestKind::Steer && facts.steers.iter().any(has)
+            };
+            let of_workflow = store.pending_requests(&place.id).await?;
+            requests.extend(of_workflow.into_iter().filter(|request| !is_known(request)));
+        }
+        Ok(requests)
+    }
+
     fn prepare(&self, call: RoleCall, reserved: Reservation, limits: AgentLimits) -> Result<StartedRole, StageError> {
-        let RoleCall { turn, attempt, name, prompt, view, verdict } = call;
+        let RoleCall { turn, attempt, name, prompt, view, verdict, plan, phase, attack_role, wall } = call;
+        let limits = AgentLimits { wall: [limits.wall, wall].into_iter().flatten().min(), ..limits };
         let (cx, round) = (self.cx, self.journal.round());
         let state_file = self.write_state_file(&view.root, turn.role)?;
         let sandbox_view = self.view_of(&view, &state_file);
         let spec = turn.spec.as_ref();
+        let endpoints = cost::endpoints(cx, &self.sandbox.routes, round.phase().stage(), &turn)?;
         let invocation = AgentInvocation {
             role: turn.role,
             loop_name: cx.key.name.to_string(),
             round: cx.id.clone(),
             attempt,
-            prompt,
+            phase,
+            attack_role,
+            prompt: with_steers(prompt, &round.facts().steers),
             workspace: sandbox_view::host_folder(&view.files).to_owned(),
             outbox: view.outbox,
             state_file,
@@ -200,10 +283,12 @@ impl RoleRunner<'_, '_> {
             home: view.home,
             tmp: view.tmp,
             verdict,
+            plan,
             model: spec.and_then(|spec| spec.model.clone()),
             tools: spec.map(|spec| spec.tools.clone()).unwrap_or_default(),
-            endpoints: cost::endpoints(cx, &self.sandbox.routes, round.phase().stage(), &turn)?,
-            prices: Arc::clone(&cx.engine.settings.prices),
+            options: spec.map(|spec| cx.engine.options_of(spec.agent)).unwrap_or_default(),
+            prices: cost::prices(cx, &endpoints),
+            endpoints,
             limits,
             cookie: TreeCookie::new(&cx.cookie()),
             view: sandbox_view,
@@ -221,8 +306,8 @@ impl RoleRunner<'_, '_> {
         }
     }
 
-    /// Writes the loop's memory for a role to read, again for each start. A checker gets no history, because that may
-    /// hold a maker's text from earlier rounds.
+    /// Writes the loop's memory for a role to read, again for each start. Only a maker gets the history, because that
+    /// may hold a maker's text from earlier rounds.
     fn write_state_file(&self, folder: &Path, role: Role) -> Result<PathBuf, StageError> {
         let facts = self.journal.facts();
         let history = if role == Role::Maker { facts.history.as_slice() } else { &[] };
@@ -238,52 +323,67 @@ impl RoleRunner<'_, '_> {
     }
 
     /// Runs a started agent to its end.
-    async fn finish(&self, started: StartedRole) -> Result<RoleRun, StageError> {
-        let StartedRole { turn, name, reserved, invocation } = started;
-        let (outcome, transcript, wall_ms) = self.invoke(&turn, &invocation, &name).await;
-        let cost = cost::cost_of(&outcome, &invocation, reserved, wall_ms);
-        let end = end_of(&outcome, self.cx.engine.now_ms())?;
+    pub(super) async fn finish(&self, started: StartedRole) -> Result<RoleRun, StageError> {
+        self.conclude(run_started(self.cx, started).await)
+    }
+
+    /// Counts the cost of an agent whose process tree is dead.
+    pub(super) fn conclude(&self, ended: EndedStart) -> Result<RoleRun, StageError> {
+        let EndedStart { outcome, transcript, wall_ms, reserved, invocation, spec, exchanges } = ended;
+        let share = cost::StartShare { reserved, most: money::reservation(&self.journal.facts().started.spec) };
+        let cost = cost::cost_of(&outcome, spec.as_ref(), &invocation, share, wall_ms);
+        let end = end_of(&outcome, &exchanges, self.cx.engine.now_ms())?;
         let (attempt, cookie) = (invocation.attempt, invocation.cookie.as_str().to_owned());
-        let end = self.budget.explain_end(self.journal.facts(), end, cost.spend.amount(), &cookie);
+        let (facts, role) = (self.journal.facts(), invocation.role);
+        let end = self.budget.explain_end(facts, role, end, cost.spend.amount(), &cookie);
         Ok(RoleRun { outcome: outcome.ok(), end, cost, transcript, attempt, cookie })
     }
+}
 
-    /// An agent needs a key for its model or its own sign-in; without either it is not started.
-    fn signed_in(&self, turn: &RoleTurn, invocation: &AgentInvocation) -> Result<(), AgentError> {
-        // An agent that was not found reports that itself, and needs no key for it.
-        let Some(agent) = turn.spec.as_ref().filter(|_| turn.agent.capabilities().proxy) else { return Ok(()) };
-        let (asks, name) = (ProviderChoice::for_spec(agent), agent.agent.word());
-        if !asks.is_unmet_by(&self.cx.engine.provider_names()) || invocation.endpoints.login.is_some() {
-            return Ok(());
-        }
-        let what = match self.cx.engine.login(agent) {
-            Some(_) => format!("the own sign-in of `{name}` cannot be read: sign in with it once, manually"),
-            None => format!("agent `{name}` has no key for its model provider: {}", asks.remedy()),
-        };
-        Err(AgentError::Unavailable { what, hint: String::new() })
-    }
+/// Runs a started agent to its end. It borrows neither the record nor the budget, so that several agents can run at
+/// once while the end of one is recorded.
+pub(super) async fn run_started(cx: &RoundContext<'_>, started: StartedRole) -> EndedStart {
+    let StartedRole { turn, name, reserved, invocation } = started;
+    let (outcome, transcript, wall_ms) = invoke(cx, &turn, &invocation, &name).await;
+    let exchanges = cost::exchanges_of(&invocation);
+    EndedStart { outcome, transcript, wall_ms, reserved, invocation, spec: turn.spec, exchanges }
+}
 
-    async fn invoke(
-        &self,
-        turn: &RoleTurn,
-        invocation: &AgentInvocation,
-        name: &str,
-    ) -> (Result<AgentOutcome, AgentError>, Option<String>, u64) {
-        if let Err(error) = self.signed_in(turn, invocation) {
-            return (Err(error), None, 0);
-        }
-        let folder = self.cx.engine.state_dir.transcripts(&invocation.round);
-        let publish = |kind| self.cx.publish(kind);
-        let mut log = AgentTranscript::open(&folder, invocation.role, name, &publish, &self.cx.scanner);
-        let begun = Instant::now();
-        let mut started = |_: &crate::proc::StartedProcess| ();
-        let stop = CancelToken::new();
-        let work = turn.agent.invoke(invocation, &self.cx.engine.proc, &mut log, &stop, &mut started);
-        let work = unless_overdue(work, &invocation.limits, &stop);
-        let outcome = cost::unless_over(self.cx.cancel, work, &invocation.endpoints, &stop).await;
-        let wall_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-        (outcome, log.finish(), wall_ms)
+/// An agent needs a key for its model or its own sign-in; without either it is not started.
+fn signed_in(cx: &RoundContext<'_>, turn: &RoleTurn, invocation: &AgentInvocation) -> Result<(), AgentError> {
+    // An agent that was not found reports that itself, and needs no key for it.
+    let Some(agent) = turn.spec.as_ref().filter(|_| turn.agent.capabilities().proxy) else { return Ok(()) };
+    let (asks, name) = (ProviderChoice::for_spec(agent), agent.agent.word());
+    if !asks.is_unmet_by(&cx.engine.provider_names()) || invocation.endpoints.login.is_some() {
+        return Ok(());
     }
+    let what = match cx.engine.login(agent) {
+        Some(_) => format!("the own sign-in of `{name}` cannot be read: sign in with it once, manually"),
+        None => format!("agent `{name}` has no key for its model provider: {}", asks.remedy()),
+    };
+    Err(AgentError::Unavailable { what, hint: String::new() })
+}
+
+async fn invoke(
+    cx: &RoundContext<'_>,
+    turn: &RoleTurn,
+    invocation: &AgentInvocation,
+    name: &str,
+) -> (Result<AgentOutcome, AgentError>, Option<String>, u64) {
+    if let Err(error) = signed_in(cx, turn, invocation) {
+        return (Err(error), None, 0);
+    }
+    let folder = cx.engine.state_dir.transcripts(&invocation.round);
+    let publish = |kind| cx.publish(kind);
+    let mut log = AgentTranscript::open(&folder, invocation.role, name, &publish, &cx.scanner);
+    let begun = Instant::now();
+    let mut started = |_: &crate::proc::StartedProcess| ();
+    let stop = CancelToken::new();
+    let work = turn.agent.invoke(invocation, &cx.engine.proc, &mut log, &stop, &mut started);
+    let work = unless_overdue(work, &invocation.limits, &stop);
+    let outcome = cost::unless_over(cx.cancel, work, &invocation.endpoints, &stop).await;
+    let wall_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+    (outcome, log.finish(), wall_ms)
 }
 
 /// Waits for an agent, with a limit. Adapters enforce their limits themselves and return well before this. An
@@ -306,17 +406,29 @@ async fn unless_overdue(
     }
 }
 
+/// The trouble with a provider that ended a start. The proxy's record decides; the agent's own words are a second
+/// opinion, for an agent that did not use the proxy, or whose last answer was good.
+fn trouble_of(outcome: &AgentOutcome, exchanges: &[ProviderExchange], at_ms: i64) -> Option<ProviderTrouble> {
+    let stop = match outcome.how {
+        RunEnd::Exited(_) | RunEnd::Signaled(_) | RunEnd::Finished | RunEnd::Idle => AgentStop::Quiet,
+        RunEnd::Wall => AgentStop::Wall,
+        RunEnd::Flood | RunEnd::Disk | RunEnd::Stopped | RunEnd::Cancelled => return None,
+    };
+    judge_exchanges(exchanges, stop, at_ms).or_else(|| outcome.self_report.trouble.clone())
+}
+
 /// The end of a start as the round records it.
-fn end_of(outcome: &Result<AgentOutcome, AgentError>, at_ms: i64) -> Result<AgentEnd, StageError> {
+fn end_of(
+    outcome: &Result<AgentOutcome, AgentError>,
+    exchanges: &[ProviderExchange],
+    at_ms: i64,
+) -> Result<AgentEnd, StageError> {
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(error) => return Ok(AgentEnd::Unusable { text: error_chain(error) }),
     };
-    // An agent reports a provider problem itself; it may still exit with code zero, or wait without output.
-    let by_itself =
-        matches!(outcome.how, RunEnd::Exited(_) | RunEnd::Signaled(_) | RunEnd::Finished | RunEnd::Idle | RunEnd::Wall);
-    if let (true, Some(trouble)) = (by_itself, &outcome.self_report.trouble) {
-        return Ok(AgentEnd::Provider { trouble: trouble.clone(), at_ms });
+    if let Some(trouble) = trouble_of(outcome, exchanges, at_ms) {
+        return Ok(AgentEnd::Provider { trouble, at_ms });
     }
     let term = if outcome.term_ignored { "; it ignored SIGTERM and was killed" } else { "" };
     let limit = |limit, text: &str| AgentEnd::Limit { limit, text: format!("{text}{term}") };
@@ -332,6 +444,9 @@ fn end_of(outcome: &Result<AgentOutcome, AgentError>, at_ms: i64) -> Result<Agen
         RunEnd::Wall => limit(BudgetLimit::Wall, "it took too long"),
         RunEnd::Flood => limit(BudgetLimit::Flood, "it printed more than is read"),
         RunEnd::Disk => limit(BudgetLimit::Disk, "it filled the disk"),
+        RunEnd::Stopped if outcome.limit == Some(BudgetLimit::Repetition) => {
+            limit(BudgetLimit::Repetition, "it repeated itself again and again")
+        }
         RunEnd::Stopped => limit(outcome.limit.unwrap_or(BudgetLimit::Total), "its ceiling was passed"),
         RunEnd::Cancelled => return Err(StageError::Stopped),
     })

@@ -7,14 +7,15 @@ use super::works;
 use crate::clock;
 use crate::engine::Engine;
 use crate::store::{
-    InboxKind, InboxRisk, InboxRow, ItemRow, ItemSpend, LedgerRow, OutboxRow, OutboxState, RoundRow, RowChange,
-    SpendChange, StatsChange, StoreError, WorkItemState,
+    InboxKind, InboxRisk, InboxRow, ItemRow, ItemSpend, LedgerRow, LoopSpend, OutboxRow, OutboxState, RoundRow,
+    RowChange, SpendChange, StatsChange, StoreError, WorkItemState,
 };
 use loopwright_core::budget::{Reservation, SpendKnown, StartBill};
 use loopwright_core::outbox::{self, StagedItem};
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::round::{
-    ALREADY_PROPOSED, BoundaryLevel, DeliveryEnded, DeliveryResult, Event, Phase, ProbeItem, Round, RoundFacts,
+    ALREADY_PROPOSED, BoundaryLevel, CHAIN_TOO_LONG, DeliveryEnded, DeliveryResult, Event, Phase, ProbeItem, Round,
+    RoundFacts,
 };
 use loopwright_core::spec::ActionKind;
 use std::collections::BTreeMap;
@@ -69,8 +70,8 @@ pub(super) fn changes(before: Option<&Round>, after: &Round, event: &Event, when
     if before.is_some_and(is_waiting) && !is_waiting(after) {
         changes.push(RowChange::InboxClosed { id: question_id(&after.facts().started.round) });
     }
-    if matches!(event, Event::Approved(_)) && is_waiting(after) {
-        // One of several approvals: the question stays open and shows it.
+    if matches!(event, Event::Approved(_) | Event::QuestionHeld(_)) && is_waiting(after) {
+        // The question stays open and shows the first of several approvals, or its new end.
         changes.push(RowChange::Inbox(question(after, when)));
     }
     if entered(before, after, |phase| matches!(phase, Phase::Sending(_))) {
@@ -79,7 +80,7 @@ pub(super) fn changes(before: Option<&Round>, after: &Round, event: &Event, when
     if let (Event::Approved(_) | Event::Denied(_), Some(before)) = (event, before) {
         settled_doubts(before, after, when, &mut changes);
     }
-    if let (Some(before), Phase::Doubting(_)) = (before.filter(|round| is_waiting(round)), after.phase()) {
+    if let Some(before) = before.filter(|before| gives_up(before, after)) {
         let given_up = after.facts().deliveries.iter().skip(before.facts().deliveries.len());
         for (position, result) in given_up {
             let ended = DeliveryEnded { position: *position, result: result.clone() };
@@ -99,16 +100,24 @@ pub(super) fn changes(before: Option<&Round>, after: &Round, event: &Event, when
         suspended_rows(after, *outcome, when, &mut changes);
     }
     if let Phase::Ended(outcome) = after.phase() {
+        // A calibration is about the checker; the loop does not learn from it.
         if !after.facts().started.calibration {
             changes.push(RowChange::Stats(stats(after, *outcome, when)));
+            if *outcome != RoundOutcome::RateLimited {
+                item_row(after, *outcome, when, &mut changes);
+            }
+            memory::memory_rows(after, *outcome, when.now_ms, &mut changes);
         }
-        if *outcome != RoundOutcome::RateLimited {
-            item_row(after, *outcome, when, &mut changes);
-        }
-        memory::memory_rows(after, *outcome, when.now_ms, &mut changes);
     }
     works::work_rows(before, after, event, when.now_ms, &mut changes);
     changes
+}
+
+/// Whether a step may have given items a result without an attempt: the round ends with a doubt, or an answer ended the
+/// doubt about the change that they refer to.
+fn gives_up(before: &Round, after: &Round) -> bool {
+    let is_doubting = |round: &Round| matches!(round.phase(), Phase::Doubting(_));
+    is_doubting(before) || (is_waiting(before) && is_doubting(after))
 }
 
 fn is_waiting(round: &Round) -> bool {
@@ -131,7 +140,7 @@ fn round_row(round: &Round, when: &StepTiming) -> RoundRow {
         occurrence: facts.started.occurrence.clone(),
         trigger: facts.started.trigger.clone(),
         item: facts.item(),
-        level: facts.started.spec.level.short().to_owned(),
+        level: facts.started.spec.level,
         phase: round.phase().name(),
         outcome: round.outcome(),
         started_ms: when.started_ms,
@@ -170,8 +179,8 @@ fn spend_changes(before: Option<&Round>, after: &Round, when: &StepTiming, chang
             continue;
         }
         item_spend(facts, freed, tokens, micros, changes);
-        changes.push(RowChange::Spend(SpendChange {
-            // The spend is charged to the day on which the agent started, because its reservation is there.
+        // The spend is charged to the day on which the agent started, because its reservation is there.
+        let spend = SpendChange {
             day: bearing(bill, when),
             repo: facts.started.repo.clone(),
             loop_name: facts.started.spec.name.clone(),
@@ -179,7 +188,17 @@ fn spend_changes(before: Option<&Round>, after: &Round, when: &StepTiming, chang
             settled_micros: micros,
             reserved_tokens: -clamp(freed.tokens),
             settled_tokens: tokens,
+        };
+        changes.push(RowChange::LoopSpend(LoopSpend {
+            day: bill.loop_day.clone().unwrap_or_else(|| spend.day.clone()),
+            repo: spend.repo.clone(),
+            loop_name: spend.loop_name.clone(),
+            reserved_micros: spend.reserved_micros,
+            settled_micros: spend.settled_micros,
+            reserved_tokens: spend.reserved_tokens,
+            settled_tokens: spend.settled_tokens,
         }));
+        changes.push(RowChange::Spend(spend));
     }
 }
 
@@ -244,6 +263,15 @@ fn outbox_rows(round: &Round, state: OutboxState, when: &StepTiming, changes: &m
 /// The claim of an item that is kept and may have been sent: the attempt of no living process.
 const UNSETTLED: &str = "an attempt without a known result";
 
+/// Whether an item is at its receiver, may be there, or is being sent.
+pub(super) fn may_have_arrived(row: &OutboxRow) -> bool {
+    match row.state {
+        OutboxState::Sent | OutboxState::InDoubt | OutboxState::Claimed => true,
+        OutboxState::Waiting => row.claim.as_deref() == Some(UNSETTLED),
+        OutboxState::Staged | OutboxState::Refused | OutboxState::Quarantined => false,
+    }
+}
+
 pub(super) fn items(round: &Round) -> impl Iterator<Item = &StagedItem> {
     round.facts().attempt().map(|attempt| attempt.items.as_slice()).unwrap_or_default().iter()
 }
@@ -258,7 +286,7 @@ pub(super) fn outbox_row(round: &Round, item: &StagedItem, state: OutboxState, w
         loop_name: name.clone(),
         repo: started.repo.clone(),
         position: i64::from(item.position),
-        kind: item.kind.word().to_owned(),
+        kind: item.kind,
         target: item.target.clone(),
         state,
         marker: outbox::marker(name, &started.round, item.position, &candidate),
@@ -275,7 +303,7 @@ pub(super) fn outbox_row(round: &Round, item: &StagedItem, state: OutboxState, w
 fn delivered_rows(round: &Round, delivered: &DeliveryEnded, when: &StepTiming, changes: &mut Vec<RowChange>) {
     let Some(item) = items(round).find(|item| item.position == delivered.position) else { return };
     let (state, receipt) = match &delivered.result {
-        DeliveryResult::Sent { place } => (OutboxState::Sent, place.clone()),
+        DeliveryResult::Sent { place, .. } => (OutboxState::Sent, place.clone()),
         DeliveryResult::InDoubt { text } => (OutboxState::InDoubt, text.clone()),
         DeliveryResult::Refused { text } => (OutboxState::Refused, text.clone()),
         DeliveryResult::Quarantined { text } => (OutboxState::Quarantined, text.clone()),
@@ -341,7 +369,8 @@ fn question_line(round: &Round) -> String {
         BoundaryLevel::Kernel | BoundaryLevel::Process => "",
     };
     let sent = if round.facts().maybe_sent.is_empty() { "" } else { "may have been sent; " };
-    format!("{what}; {files} files changed; {open}{sent}{}", summary(round))
+    let files = if files == 1 { "1 file".to_owned() } else { format!("{files} files") };
+    format!("{what}; {files} changed; {open}{sent}{}", summary(round))
 }
 
 fn doubt(round: &Round, row: &OutboxRow, when: &StepTiming) -> InboxRow {
@@ -371,13 +400,29 @@ fn suspended_rows(round: &Round, outcome: RoundOutcome, when: &StepTiming, chang
 /// The additions of a round's end to its loop's counters, less the additions of its suspension.
 fn stats(round: &Round, outcome: RoundOutcome, when: &StepTiming) -> StatsChange {
     let all = counted(round, outcome, when);
-    if round.facts().suspensions.is_empty() {
+    if round.facts().suspensions.is_empty() || round.facts().started.dry_run {
         return all;
     }
     StatsChange { runs: 0, failures: all.failures - 1, duration_ms: 0, ..all }
 }
 
 fn counted(round: &Round, outcome: RoundOutcome, when: &StepTiming) -> StatsChange {
+    // A dry run is no run of the loop: its spend counts, its success does not.
+    if round.facts().started.dry_run {
+        let started = &round.facts().started;
+        return StatsChange {
+            repo: started.repo.clone(),
+            loop_name: started.spec.name.clone(),
+            runs: 0,
+            successes: 0,
+            failures: 0,
+            items: 0,
+            duration_ms: 0,
+            last_run_ms: None,
+            last_outcome: None,
+            last_round: None,
+        };
+    }
     let done = if outcome.is_success() { i64::try_from(round.facts().items.len()).unwrap_or(i64::MAX) } else { 0 };
     StatsChange {
         repo: round.facts().started.repo.clone(),
@@ -411,13 +456,19 @@ fn item_row(round: &Round, outcome: RoundOutcome, when: &StepTiming, changes: &m
     if facts.started.dry_run || facts.saves_budget {
         return;
     }
+    let is_chained = facts.reasons.last().is_some_and(|reason| reason.code == CHAIN_TOO_LONG);
     let is_proposed = facts.reasons.last().is_some_and(|reason| reason.code == ALREADY_PROPOSED);
     let good = matches!(outcome, RoundOutcome::Shipped | RoundOutcome::Reported | RoundOutcome::Escalated)
         || is_proposed
         || has_sent_change(facts);
     for item in &facts.items {
         let before = when.failures.get(&item.key).copied().unwrap_or(0);
-        let failures = if good { 0 } else { before + 1 };
+        let failures = match (is_chained, good) {
+            // A person decides, as about an item that failed too often.
+            (true, _) => ITEM_FAILURES_MAX,
+            (false, true) => 0,
+            (false, false) => before + 1,
+        };
         changes.push(RowChange::Item(ItemRow {
             repo: facts.started.repo.clone(),
             loop_name: facts.started.spec.name.clone(),
@@ -432,7 +483,7 @@ fn item_row(round: &Round, outcome: RoundOutcome, when: &StepTiming, changes: &m
             updated_ms: when.now_ms,
         }));
         // A later successful round that a person started for the item answers the question about its failures.
-        let answered = good && before >= ITEM_FAILURES_MAX;
+        let answered = good && !is_chained && before >= ITEM_FAILURES_MAX;
         if failures >= ITEM_FAILURES_MAX || answered {
             let closed_ms = answered.then_some(when.now_ms);
             changes.push(RowChange::Inbox(InboxRow {
@@ -449,7 +500,10 @@ fn item_question(round: &Round, key: &str, failures: i64, when: &StepTiming) -> 
         id: item_question_id(&started.repo, &started.spec.name, key),
         kind: InboxKind::ItemFailed,
         risk: InboxRisk::Medium,
-        summary: format!("item `{key}` failed {failures} times"),
+        summary: match round.facts().reasons.last() {
+            Some(reason) if reason.code == CHAIN_TOO_LONG => reason.text.clone(),
+            _ => format!("item `{key}` failed {failures} times"),
+        },
         expires_ms: None,
         ..question(round, when)
     }

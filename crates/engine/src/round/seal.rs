@@ -5,6 +5,7 @@ use super::context::{RoundContext, pinned_base};
 use super::gate::{CandidateGates, gates_trouble};
 use super::isolate::RoundSandbox;
 use super::proposed::proposed_before;
+use super::rebase::rebased;
 use super::send_receiver::destination;
 use super::{StageError, bounds, error_chain, workspace_trouble};
 use crate::gates::{self, CandidateFacts};
@@ -23,21 +24,29 @@ pub(super) async fn seal(
 ) -> Result<Event, StageError> {
     let attempt = facts.attempt_number();
     let words = commit_words(cx, facts);
-    let sealed = cx.workspaces.seal(sandbox.workspace(Stage::Seal)?, &words, SealLimits::default()).await;
-    let sealed = sealed.map_err(workspace_trouble(Stage::Seal))?;
+    let workspace = sandbox.workspace(Stage::Seal)?;
+    let sealed = match &facts.started.rebase {
+        // Boxed, as the search below: its state would make the future of every round larger.
+        Some(origin) => Box::pin(rebased(cx, facts, origin, workspace, &words)).await?,
+        None => {
+            let sealed = cx.workspaces.seal(workspace, &words, SealLimits::default()).await;
+            sealed.map_err(workspace_trouble(Stage::Seal))?
+        }
+    };
     let (count, tree) = (sealed.changes.len(), sealed.tree.as_str());
-    cx.stage(Stage::Seal, format!("{count} files changed, tree {}", tree.get(..12).unwrap_or(tree)));
+    let noun = if count == 1 { "file" } else { "files" };
+    cx.stage(Stage::Seal, format!("{count} {noun} changed, tree {}", tree.get(..12).unwrap_or(tree)));
     let (mut items, notes) = candidate_items(facts, !sealed.changes.is_empty());
     let (mut findings, candidate) = examine(cx, facts, &sealed, &items, &words).await?;
     if findings.secrets.is_empty() {
-        let kept = cx.objects().set_round_ref(&cx.id, &format!("attempt-{attempt}"), &sealed.commit).await;
+        let kept = cx.objects().set_round_ref(&cx.id, &ref_name(facts), &sealed.commit).await;
         kept.map_err(|error| StageError::broke(Stage::Seal, "keep", &error))?;
     } else {
         forget_objects(cx, &sealed, &candidate).await?;
     }
     findings.notes.extend(notes);
-    if !sealed.changes.is_empty() {
-        findings.proposed_before = proposed_before(cx, facts, sealed.tree.as_str()).await?;
+    if !sealed.changes.is_empty() && facts.started.rebase.is_none() {
+        findings.proposed_before = Box::pin(proposed_before(cx, facts, sealed.tree.as_str())).await?;
     }
     if let Err(problems) = bounds::recordable(items.clone()) {
         // Sanitized text can be longer than the staged text.
@@ -62,6 +71,15 @@ pub(super) async fn seal(
     Ok(event)
 }
 
+/// The name of the ref that keeps the sealed commit.
+fn ref_name(facts: &RoundFacts) -> String {
+    let attempt = facts.attempt_number();
+    match facts.maker_phase(attempt).filter(|_| facts.is_between_phases()) {
+        Some((at, _)) => format!("attempt-{attempt}-phase-{}", at + 1),
+        None => format!("attempt-{attempt}"),
+    }
+}
+
 /// Text and time of the commit come from the record, so that sealing the same files again gives the same commit.
 fn commit_words(cx: &RoundContext<'_>, facts: &RoundFacts) -> CommitMetadata {
     let (started, attempt) = (&facts.started, facts.attempt_number());
@@ -69,12 +87,28 @@ fn commit_words(cx: &RoundContext<'_>, facts: &RoundFacts) -> CommitMetadata {
     CommitMetadata {
         message: format!(
             "{}\n\nLoopwright-Loop: {}\nLoopwright-Round: {}\nLoopwright-Attempt: {attempt}\n",
-            started.spec.intent, started.spec.name, started.round
+            commit_text(facts),
+            started.spec.name,
+            started.round
         ),
         name: identity.name.clone(),
         email: identity.email.clone(),
         at_unix: cx.started_ms.div_euclid(1000),
     }
+}
+
+/// The message that the maker staged for a commit, as people approve it; otherwise the intent of the loop. Only the
+/// engine writes its trailers.
+fn commit_text(facts: &RoundFacts) -> String {
+    let items = facts.attempt().map(|attempt| attempt.items.as_slice()).unwrap_or_default();
+    let staged = items.iter().find(|item| item.kind == ActionKind::Commit);
+    let text = staged.map_or_else(String::new, |item| {
+        let (item, _) = outbox::sanitise_item(item, &SanitiseRules::default());
+        format!("{}\n\n{}", item.title.unwrap_or_default(), item.body)
+    });
+    let is_own = |line: &&str| !line.trim_start().to_ascii_lowercase().starts_with("loopwright-");
+    let text = text.lines().filter(is_own).collect::<Vec<_>>().join("\n");
+    if text.trim().is_empty() { facts.started.spec.intent.clone() } else { text.trim().to_owned() }
 }
 
 /// The items to send: sanitized staged items, and items that the engine adds.

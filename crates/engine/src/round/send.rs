@@ -8,15 +8,21 @@ use super::rows::{StepTiming, outbox_row};
 use super::send_limits::exceeded_limit;
 use super::send_permit::stop_reason;
 use super::send_receiver::{ItemReceiver, NoReceiver, receiver};
+use super::send_restored::{LostWork, lost_work};
+use super::signing::sign;
 use super::{StageError, bounds};
+use crate::backup::RestoredState;
 use crate::clock::pause;
 use crate::outbox::{DeliveryOutcome, PriorDelivery, deliver_one};
 use crate::store::{OutboxRow, OutboxState, RowChange};
 use loopwright_core::budget::{Spend, SpendKnown};
-use loopwright_core::deliver::{COST_FACT, Delivery, EngineFact};
+use loopwright_core::deliver::{COST_FACT, Deliver as _, Delivery, DeliveryReceipt, EngineFact, QuestionPart};
 use loopwright_core::level::LoopLevel;
 use loopwright_core::outbox::{self, NextAttempt, StagedItem, next_attempt};
-use loopwright_core::round::{Action, DeliveryEnded, DeliveryResult, Event, Phase, Round, RoundFacts, Stage};
+use loopwright_core::round::{
+    Action, DeliveryEnded, DeliveryResult, Event, Phase, Round, RoundFacts, RoundStarted, Stage,
+};
+use loopwright_core::spec::ActionKind;
 use tokio::time::Instant;
 
 pub(super) async fn send(
@@ -50,9 +56,6 @@ async fn deliver(
 ) -> Result<DeliveryResult, StageError> {
     cx.stage(Stage::Send, format!("{} {}", item.kind, item.target.as_deref().unwrap_or_default()));
     let prior = prior_delivery(cx, journal.facts(), item).await?;
-    if let Some(text) = exceeded_limit(cx, journal.facts(), item).await? {
-        return Ok(kept(text, prior));
-    }
     let receiver = match receiver(cx, journal.facts(), budget, item).await? {
         Ok(receiver) => receiver,
         Err(NoReceiver::Refused(text)) if prior == PriorDelivery::Fresh => {
@@ -66,6 +69,13 @@ async fn deliver(
         _ => "",
     };
     let delivery = delivery(journal.round(), item, candidate);
+    if let (PriorDelivery::Fresh, Some(restored)) = (prior, RestoredState::read(&cx.engine.state_dir)) {
+        match lost_work(cx.engine, journal.facts(), &receiver.deliver, &delivery, restored).await? {
+            LostWork::None => {}
+            LostWork::Maybe(text) => return Ok(DeliveryResult::InDoubt { text: bounds::text(&text) }),
+            LostWork::Unread(text) => return Ok(kept(text, prior)),
+        }
+    }
     attempts(cx, journal, item, &delivery, &receiver, prior).await
 }
 
@@ -78,11 +88,18 @@ async fn attempts(
     receiver: &ItemReceiver,
     mut prior: PriorDelivery,
 ) -> Result<DeliveryResult, StageError> {
+    if prior == PriorDelivery::MaybeSent {
+        receiver.deliver.expect_earlier(delivery);
+    }
     for tries in 1.. {
         if let Some(text) = stop_reason(cx.engine, cx.cancel).await.map_err(StageError::Fatal)? {
             return Ok(kept(text, prior));
         }
         claim(cx, journal, item).await?;
+        // After the claim: of two processes that send at the same time, at least one sees the claim of the other.
+        if let Some(text) = exceeded_limit(cx, journal.facts(), item).await? {
+            return Ok(kept(text, prior));
+        }
         let outcome = match one_attempt(cx, delivery, receiver, prior).await {
             Ok(outcome) => outcome,
             Err(text) if receiver.has_begun() => return Ok(kept(text, PriorDelivery::MaybeSent)),
@@ -90,21 +107,28 @@ async fn attempts(
         };
         let now_ms = cx.engine.now_ms();
         let error = match outcome {
-            DeliveryOutcome::Sent(receipt) => return Ok(DeliveryResult::Sent { place: receipt.place }),
+            DeliveryOutcome::Sent(DeliveryReceipt { place, note, .. }) => {
+                return Ok(DeliveryResult::Sent { place, note: note.map(|text| bounds::text(&text)) });
+            }
             DeliveryOutcome::InDoubt(text) => return Ok(DeliveryResult::InDoubt { text: bounds::text(&text) }),
             DeliveryOutcome::Refused(text) => return Ok(DeliveryResult::Refused { text: bounds::text(&text) }),
-            DeliveryOutcome::Blocked(text) => return Ok(kept(text, PriorDelivery::Fresh)),
+            DeliveryOutcome::Blocked(error) => return Ok(kept(error.text.clone(), prior.after(&error))),
             DeliveryOutcome::Lost(error) => {
                 prior = PriorDelivery::MaybeSent;
+                // Only a lookup that can succeed later is repeated.
+                if receiver.deadline_ms.is_none() {
+                    return Ok(DeliveryResult::InDoubt { text: bounds::text(&error.text) });
+                }
                 error
             }
-            DeliveryOutcome::Retry(error) => error,
+            DeliveryOutcome::Retry(error) => {
+                prior = prior.after(&error);
+                error
+            }
         };
         let is_lost = prior == PriorDelivery::MaybeSent;
         let text = bounds::text(&error.text);
         match next_attempt(&error, tries, now_ms, receiver.deadline_ms) {
-            // Only a lookup that can succeed later is repeated.
-            _ if is_lost && receiver.deadline_ms.is_none() => return Ok(DeliveryResult::InDoubt { text }),
             NextAttempt::At(at_ms) if wait_to_retry(cx, &text, now_ms, at_ms).await => {}
             NextAttempt::At(_) => return Ok(kept(format!("stopped before another attempt: {text}"), prior)),
             NextAttempt::Block => return Ok(kept(gave_up(&text, tries), prior)),
@@ -122,7 +146,12 @@ async fn one_attempt(
     receiver: &ItemReceiver,
     prior: PriorDelivery,
 ) -> Result<DeliveryOutcome, String> {
-    let attempt = deliver_one(&receiver.deliver, &cx.engine.settings.seam, delivery, prior);
+    let attempt = async {
+        match Box::pin(sign(cx, delivery)).await {
+            Ok(signed) => deliver_one(&receiver.deliver, &cx.engine.settings.seam, &signed, prior).await,
+            Err(error) => DeliveryOutcome::from_error(error),
+        }
+    };
     tokio::select! {
         biased;
         outcome = attempt => Ok(outcome),
@@ -200,17 +229,43 @@ pub fn delivery(round: &Round, item: &StagedItem, candidate: &str) -> Delivery {
         item: item.clone(),
         marker: outbox::marker(&spec.name, &started.round, item.position, candidate),
         key: outbox::item_id(&spec.name, &started.round, item.position, candidate),
-        branch: format!("loop/{}/{}", spec.name, started.round),
+        work: work(facts, item),
+        branch: proposal_branch(started),
         commit: attempt.and_then(|attempt| attempt.commit.clone()).filter(|_| changed),
         tree: attempt.and_then(|attempt| attempt.tree.clone()).filter(|_| changed),
         base_branch: facts.branch.clone().unwrap_or_else(|| "main".to_owned()),
         base_commit: facts.base.clone().unwrap_or_default(),
         reviewed_head: reviewed_head(facts, item),
-        question: None,
+        question: slack_thread(facts, item),
         draft: output.is_none_or(|output| output.draft),
         labels: output.map(|output| output.labels.clone()).unwrap_or_default(),
         facts: delivery_facts(facts),
     }
+}
+
+/// A round's first message to Slack opens a thread, and its further messages answer in it: the channel has one line for
+/// each round.
+fn slack_thread(facts: &RoundFacts, item: &StagedItem) -> Option<QuestionPart> {
+    let is_slack = |one: &&StagedItem| one.kind == ActionKind::Slack && one.position < item.position;
+    let items = facts.attempt().filter(|_| item.kind == ActionKind::Slack)?.items.iter();
+    let earlier: Vec<u32> = items.filter(is_slack).map(|one| one.position).collect();
+    facts.deliveries.iter().find_map(|(position, result)| match result {
+        DeliveryResult::Sent { place, .. } if earlier.contains(position) => {
+            Some(QuestionPart::Reply { place: place.clone() })
+        }
+        _ => None,
+    })
+}
+
+fn work(facts: &RoundFacts, item: &StagedItem) -> String {
+    let keys: Vec<&str> = facts.items.iter().map(|item| item.key.as_str()).collect();
+    outbox::work_id(&facts.started.spec.name, &keys, &facts.started.occurrence, item)
+}
+
+/// The branch of a round's proposal: its own, or that of the proposal that it moves onto a newer base.
+pub(crate) fn proposal_branch(started: &RoundStarted) -> String {
+    let own = || format!("loop/{}/{}", started.spec.name, started.round);
+    started.rebase.as_ref().map_or_else(own, |origin| origin.branch.clone())
 }
 
 /// The head of the pull request that an item refers to, if the round was started for that pull request.
@@ -245,6 +300,7 @@ fn delivery_facts(facts: &RoundFacts) -> Vec<EngineFact> {
 fn cost(spend: &Spend) -> String {
     match spend.known {
         SpendKnown::Yes => spend.usd.to_string(),
+        SpendKnown::Estimated => format!("about {}", spend.usd),
         SpendKnown::No => format!("at most {}", spend.usd),
     }
 }

@@ -3,7 +3,8 @@
 
 use super::StageError;
 use super::context::RoundContext;
-use crate::store::{OutboxRow, OutboxState, RoundsQuery};
+use super::rows::may_have_arrived;
+use crate::store::{OutboxRow, RoundsQuery};
 use loopwright_core::outbox::StagedItem;
 use loopwright_core::round::RoundFacts;
 
@@ -24,7 +25,7 @@ pub(super) async fn exceeded_limit(
     if output.day_max.is_none() && output.target_max.is_none() {
         return Ok(None);
     }
-    let sent = sent_today(cx, facts, item.kind.word()).await?;
+    let sent = sent_today(cx, facts, item).await?;
     let to_target = sent.iter().filter(|row| row.target == item.target).count();
     let kind = item.kind;
     let over =
@@ -37,8 +38,12 @@ pub(super) async fn exceeded_limit(
         .map(|limit| format!("the loop has sent {limit} of {kind} to {target} within 24 hours, its `target_max`")))
 }
 
-/// The loop's items of a kind that may have arrived within 24 hours.
-async fn sent_today(cx: &RoundContext<'_>, facts: &RoundFacts, kind: &str) -> Result<Vec<OutboxRow>, StageError> {
+/// The loop's other items of this kind that may have arrived within 24 hours, or that another process sends now.
+async fn sent_today(
+    cx: &RoundContext<'_>,
+    facts: &RoundFacts,
+    item: &StagedItem,
+) -> Result<Vec<OutboxRow>, StageError> {
     let started = &facts.started;
     let since_ms = cx.engine.now_ms() - DAY_MS;
     let query = RoundsQuery {
@@ -54,9 +59,9 @@ async fn sent_today(cx: &RoundContext<'_>, facts: &RoundFacts, kind: &str) -> Re
             continue;
         }
         let items = cx.engine.store.outbox(&row.id).await?;
-        let counts = |item: &OutboxRow| {
-            let may_be_there = matches!(item.state, OutboxState::Sent | OutboxState::InDoubt);
-            may_be_there && item.kind == kind && item.updated_ms >= since_ms
+        let counts = |other: &OutboxRow| {
+            let is_itself = other.round == cx.id && other.position == i64::from(item.position);
+            may_have_arrived(other) && other.kind == item.kind && other.updated_ms >= since_ms && !is_itself
         };
         sent.extend(items.into_iter().filter(counts));
     }

@@ -9,7 +9,9 @@ use crate::proc::CancelToken;
 use crate::round::{DeliveryOutlet, LoopBindings};
 use crate::store::{LeaseHolder, StoreError};
 use loopwright_core::BoxFuture;
-use loopwright_core::deliver::{Deliver, DeliverError, Delivery, DeliveryLookup, DeliveryReceipt, PushTarget};
+use loopwright_core::deliver::{
+    Deliver, DeliverError, Delivery, DeliveryLookup, DeliveryReceipt, PushTarget, WorkLookup,
+};
 use loopwright_core::dispatch::LoopKey;
 use loopwright_core::forge::{ForgeError, ItemQuery, ReadForge, count_open_pulls, read_rows};
 use loopwright_core::spec::{ActionKind, LoopSpec};
@@ -34,6 +36,10 @@ impl SendPermit {
         if let Some(text) = stop_reason(&self.engine, &self.cancel).await.map_err(|error| unreadable(&error))? {
             return Err(DeliverError::blocked(text));
         }
+        if self.engine.store.is_leased() {
+            // A fresh lease: no other process can take the round over while this one sends.
+            let _ = self.engine.store.renew().await.map_err(|error| unreadable(&error))?;
+        }
         let leases = self.engine.store.leases().await.map_err(|error| unreadable(&error))?;
         if !leases.iter().any(|lease| lease.name == item.round && lease.holder == LeaseHolder::Ours) {
             // The next write of this process is refused, and the round belongs to the other one.
@@ -55,7 +61,7 @@ impl SendPermit {
         let mut others: Vec<String> = pulls.await.map_err(read_failed)?.into_iter().map(|pull| pull.branch).collect();
         let claimed = self.engine.store.outbox_claimed(&item.repo, &item.loop_name).await;
         let claimed = claimed.map_err(|error| unreadable(&error))?;
-        let sending = claimed.iter().filter(|row| row.kind == ActionKind::PullRequest.word());
+        let sending = claimed.iter().filter(|row| row.kind == ActionKind::PullRequest && row.round != item.round);
         others.extend(sending.map(|row| format!("loop/{}/{}", row.loop_name, row.round)));
         others.sort_unstable();
         others.dedup();
@@ -73,6 +79,12 @@ impl SendPermit {
 
 fn unreadable(error: &dyn std::error::Error) -> DeliverError {
     DeliverError::transient(crate::round::error_chain(error))
+}
+
+/// The lease ended during an attempt: this process was frozen, or could not renew it. A request
+/// that was sent may still arrive.
+fn lapsed() -> DeliverError {
+    DeliverError::in_doubt("the lease of the round ended during the attempt".to_owned())
 }
 
 fn read_failed(error: ForgeError) -> DeliverError {
@@ -106,7 +118,7 @@ impl PermittedDeliver {
         Self { inner, permit, begun: AtomicBool::new(false) }
     }
 
-    /// Whether an attempt may have had a visible effect. A pushed branch without its pull request is none.
+    /// Whether an attempt may have had a visible effect. A new branch without its pull request is none.
     pub(super) fn has_begun(&self) -> bool {
         self.begun.load(Ordering::SeqCst)
     }
@@ -117,17 +129,17 @@ impl Deliver for PermittedDeliver {
         Box::pin(async move {
             self.permit.check(item).await?;
             self.begun.store(true, Ordering::SeqCst);
-            self.inner.deliver(item).await
+            let sent = self.permit.engine.store.while_leased(self.inner.deliver(item)).await;
+            sent.unwrap_or_else(|| Err(lapsed()))
         })
     }
 
     fn push_target<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<Option<PushTarget>, DeliverError>> {
         Box::pin(async move {
             let target = self.inner.push_target(item).await?;
-            if target.is_some() {
+            if let Some(target) = &target {
                 self.permit.check(item).await?;
-                // The push of a commit is its delivery.
-                self.begun.fetch_or(item.item.kind == ActionKind::Commit, Ordering::SeqCst);
+                self.begun.fetch_or(target.is_visible(item), Ordering::SeqCst);
             }
             Ok(target)
         })
@@ -135,6 +147,14 @@ impl Deliver for PermittedDeliver {
 
     fn find<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<DeliveryLookup, DeliverError>> {
         self.inner.find(item)
+    }
+
+    fn expect_earlier(&self, item: &Delivery) {
+        self.inner.expect_earlier(item);
+    }
+
+    fn find_work<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<WorkLookup, DeliverError>> {
+        self.inner.find_work(item)
     }
 }
 

@@ -19,6 +19,9 @@ use tokio::time::Instant;
 /// How long an item is sent in a round without a wall time.
 const PATIENCE: Duration = Duration::from_secs(30 * 60);
 
+/// How long an item is sent at least, unless the round's whole wall time is shorter.
+const PATIENCE_MIN: Duration = Duration::from_secs(2 * 60);
+
 /// The receiver of an item.
 pub(super) struct ItemReceiver {
     pub(super) deliver: PushingDeliver,
@@ -80,10 +83,18 @@ pub(super) async fn receiver(
         Some(route) => pushing.with_route(route),
         None => pushing,
     };
-    let patience = budget.wall_left(spec).unwrap_or(PATIENCE);
+    let patience = sending_time(budget.wall_left(spec), spec);
     let patience_ms = i64::try_from(patience.as_millis()).unwrap_or(i64::MAX);
     let deadline_ms = is_remote.then(|| cx.engine.now_ms().saturating_add(patience_ms));
     Ok(Ok(ItemReceiver { deliver, permitted, deadline_ms, ends: Instant::now() + patience }))
+}
+
+/// How long an item is sent: the rest of the round's wall time. A round whose agents used the time up still has a part of
+/// it for each item: an approved item that is cut off at once would never arrive.
+fn sending_time(left: Option<Duration>, spec: &LoopSpec) -> Duration {
+    let Some(left) = left else { return PATIENCE };
+    let whole = spec.timeout.or(spec.budget.round.wall).map_or(PATIENCE, |wall| wall.duration());
+    left.max(whole.min(PATIENCE_MIN))
 }
 
 async fn place(
@@ -142,4 +153,24 @@ async fn changed_destination(cx: &RoundContext<'_>, facts: &RoundFacts) -> Optio
              propose the change there"
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use loopwright_core::units::TimeSpan;
+
+    #[test]
+    fn used_up_wall_time_leaves_time_for_the_delivery() {
+        let second = Duration::from_secs(1);
+        let time = |wall: Option<u64>, left: Option<u64>| {
+            let mut spec = LoopSpec::default();
+            spec.budget.round.wall = wall.map(TimeSpan::secs);
+            sending_time(left.map(Duration::from_secs), &spec)
+        };
+        assert_eq!(time(None, None), PATIENCE);
+        assert_eq!(time(Some(1800), Some(1000)), 1000 * second);
+        assert_eq!(time(Some(1800), Some(0)), PATIENCE_MIN);
+        assert_eq!(time(Some(3), Some(0)), 3 * second);
+    }
 }

@@ -24,8 +24,9 @@ use crate::store::{ReceiptRow, RowChange, ScheduleRow};
 use crate::workspace::Workspaces;
 use loopwright_core::dispatch::{LoopKey, RoundClaims};
 use loopwright_core::name::RoundId;
-use loopwright_core::round::{Action, Boundary, ProbeItem, Round, RoundStarted, Step};
+use loopwright_core::round::{Action, Boundary, GoalOrigin, ProbeItem, RebaseOrigin, Round, RoundStarted, Step};
 use loopwright_core::spec::{CheckedSpec, Gate, LoopSpec, Role};
+use loopwright_core::workflow::WorkflowPlace;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -45,6 +46,8 @@ pub struct RunRequest {
     pub occurrence: Option<String>,
     /// The actor of the request.
     pub actor: String,
+    /// The round's id, if the caller has chosen it; a new one otherwise.
+    pub round: Option<RoundId>,
     /// Items that a person named, or that signals are about.
     pub items: Vec<String>,
     /// The result of a probe that ran just before, without a round. The round does not run the probe again, so that it
@@ -58,6 +61,12 @@ pub struct RunRequest {
     pub retry_of: Option<String>,
     /// Whether the round only shows a planted change to the checker.
     pub calibration: bool,
+    /// The open proposal that the round moves onto a newer base.
+    pub rebase: Option<RebaseOrigin>,
+    /// The workflow that the round is a part of.
+    pub workflow: Option<WorkflowPlace>,
+    /// The contract that the round works toward.
+    pub goal: Option<GoalOrigin>,
     /// The rows that are recorded with the start of a round that was due; its occurrence and trigger are then the
     /// receipt's.
     pub due: Option<DueRecord>,
@@ -79,12 +88,16 @@ impl RunRequest {
             trigger: "manual".to_owned(),
             occurrence: None,
             actor: actor.into(),
+            round: None,
             items: Vec::new(),
             probe_result: None,
             dry_run: false,
             inputs: Vec::new(),
             retry_of: None,
             calibration: false,
+            rebase: None,
+            workflow: None,
+            goal: None,
             due: None,
         }
     }
@@ -138,17 +151,19 @@ impl<'a> RoundDriver<'a> {
         let head = engine.git.head(&repo, request.spec.base.as_deref()).await?;
         let workspaces = engine.workspaces(repo.clone()).await?;
         gate_scripts_in_base(engine, &workspaces, &request.spec, &head.commit).await?;
-        if caller.by == RoundStarter::Manual && !request.dry_run && !request.calibration {
+        if caller.by == RoundStarter::Manual && !request.dry_run && !request.calibration && request.rebase.is_none() {
             ensure_open_max(engine, &request.spec, caller.bind, &repo).await?;
         }
         let heldout = read_heldout(engine, &repo, &request.spec)?;
         request.inputs.extend(heldout.inputs());
         let pick = probe_before_round(engine, &mut request, &repo, caller).await?;
         let started_ms = engine.now_ms();
-        let (due, items, probe_result) = requested_work(engine, &mut request).await?;
+        let (due, mut items, probe_result) = requested_work(engine, &mut request, &repo).await?;
+        let chain = start_chain(engine, &repo, due.as_ref()).await?;
+        items.extend(chained_start(&request, due.as_ref(), &items, chain));
         let held = held(engine, caller.bind, &request.spec).await;
         let provider_wait_ms = millis(engine.settings.provider_wait);
-        let mut started = RoundStarted { provider_wait_ms, ..birth(request, items, &repo, started_ms, held)? };
+        let mut started = RoundStarted { provider_wait_ms, chain, ..birth(request, items, &repo, held)? };
         let live_guard = engine.live_rounds.register(&started.round).ok_or_else(|| super::busy(&started.round))?;
         let slot_hold = admit_round(engine, &mut started, pick, caller).await?;
         let cx = RoundContext::new(engine, caller, &started, started_ms, workspaces, Some(head));
@@ -162,8 +177,8 @@ impl<'a> RoundDriver<'a> {
         journal.record_first_event(&cx, extra).await?;
         let gates = CandidateGates::new(heldout);
         let budget = RoundBudget::new();
-        let (_slot, _live_guard) = (slot_hold, live_guard);
-        Ok((Self { cx, journal, budget, sandbox, gates, probe_result, _slot, _live_guard }, actions))
+        let _slot = slot_hold;
+        Ok((Self { cx, journal, budget, sandbox, gates, probe_result, _slot, live_guard }, actions))
     }
 }
 
@@ -175,7 +190,7 @@ async fn probe_before_round(
     repo: &UserRepo,
     caller: RoundCaller<'_>,
 ) -> Result<ItemSelection, EngineError> {
-    let is_asked = !request.items.is_empty() || request.probe_result.is_some();
+    let is_asked = !request.items.is_empty() || request.probe_result.is_some() || request.rebase.is_some();
     let is_due = caller.by == RoundStarter::Dispatcher;
     if request.calibration || is_due || is_asked || !request.spec.locks_items() || request.spec.on.probe.is_none() {
         return Ok(ItemSelection::All);
@@ -215,11 +230,15 @@ pub(crate) fn admission_request(started: &RoundStarted, items: &[ProbeItem], pic
 async fn requested_work(
     engine: &Engine,
     request: &mut RunRequest,
+    repo: &UserRepo,
 ) -> Result<(Option<DueRecord>, Vec<ProbeItem>, Option<ProbeResult>), EngineError> {
     let due = request.due.take();
     let mut items = Vec::new();
     for key in std::mem::take(&mut request.items) {
         items.push(requested_item(engine, key, due.as_ref()).await?);
+    }
+    if due.is_some() {
+        probe::count_commits(engine, repo, &mut items).await?;
     }
     if let (true, Some(ProbeResult::Items(found))) = (items.is_empty(), &mut request.probe_result) {
         items = std::mem::take(found);
@@ -239,10 +258,29 @@ async fn requested_item(engine: &Engine, key: String, due: Option<&DueRecord>) -
         let of = due.map(|due| (due.receipt.repo.as_str(), due.receipt.loop_name.as_str())).unwrap_or_default();
         let row = engine.store.signal(of.0, of.1, signal).await?;
         if let Some(row) = row.filter(|row| row.item.as_ref() == Some(&key)) {
-            return Ok(ProbeItem { key, title: row.title, data: row.data });
+            // The text of a comment or an issue is in the data.
+            let chain = probe::after_round(engine, row.data.as_deref().unwrap_or_default()).await?;
+            return Ok(ProbeItem { key, title: row.title, data: row.data, chain });
         }
     }
-    Ok(ProbeItem { key, title: None, data: None })
+    Ok(ProbeItem { key, title: None, data: None, chain: 0 })
+}
+
+/// The number of effects of loops that led to a start by signals. One signal without such a chain is reason enough.
+async fn start_chain(engine: &Engine, repo: &UserRepo, due: Option<&DueRecord>) -> Result<u32, EngineError> {
+    let mut least = None;
+    for signal in due.iter().flat_map(|due| &due.signals) {
+        let chain = probe::after_signal(engine, repo, signal).await?;
+        least = Some(least.map_or(chain, |least: u32| least.min(chain)));
+    }
+    Ok(least.unwrap_or_default())
+}
+
+/// Loops that start each other without an item: the start itself is the item of the question, so that a person can retry
+/// or forget it.
+fn chained_start(request: &RunRequest, due: Option<&DueRecord>, items: &[ProbeItem], chain: u32) -> Option<ProbeItem> {
+    let due = due.filter(|_| items.is_empty() && request.spec.on.probe.is_none() && chain > request.spec.chain_max)?;
+    Some(ProbeItem { key: due.receipt.occurrence.clone(), title: None, data: None, chain })
 }
 
 /// A gate script that base does not have is an error of the loop, not of a round, so it is reported before anything
@@ -253,13 +291,14 @@ async fn gate_scripts_in_base(
     spec: &CheckedSpec,
     base: &Oid,
 ) -> Result<(), EngineError> {
-    if !spec.gates.iter().any(|gate| matches!(gate, Gate::Run(_))) {
+    let all = spec.gates_and_exercise();
+    if !all.iter().any(|gate| matches!(gate, Gate::Run(_))) {
         return Ok(());
     }
     spaces.import(base).await?;
     let paths = gates::base_paths(spaces.engine(), base).await?;
     let env = GateEnv { extra_path: engine.settings.extra_path.clone(), ..GateEnv::default() };
-    let unresolved = gates::resolve(&spec.gates, &paths, &env).err().unwrap_or_default();
+    let unresolved = gates::resolve(&all, &paths, &env).err().unwrap_or_default();
     if unresolved.is_empty() {
         return Ok(());
     }
@@ -310,7 +349,6 @@ fn birth(
     request: RunRequest,
     items: Vec<ProbeItem>,
     repo: &UserRepo,
-    now_ms: i64,
     held: Result<Boundary, BoundaryRefusal>,
 ) -> Result<RoundStarted, EngineError> {
     let (boundary, refusal) = match held {
@@ -318,7 +356,10 @@ fn birth(
         Err(refused) => (*refused.boundary, Some(refused.text)),
     };
     let mut items = items.into_iter();
-    let round = RoundId::new(u64::try_from(now_ms).unwrap_or(0), random::bytes()?).to_string();
+    let round = match &request.round {
+        Some(chosen) => chosen.to_string(),
+        None => new_round_id()?.to_string(),
+    };
     Ok(RoundStarted {
         occurrence: request.occurrence.unwrap_or_else(|| format!("manual:{round}")),
         round,
@@ -332,12 +373,25 @@ fn birth(
         actor: request.actor,
         item: items.next(),
         more: items.collect(),
+        chain: 0,
         dry_run: request.dry_run,
         inputs: request.inputs,
         provider_wait_ms: 0,
+        waits_first: true,
         retry_of: request.retry_of,
         calibration: request.calibration,
+        rebase: request.rebase,
+        workflow: request.workflow,
+        goal: request.goal,
     })
+}
+
+/// A new id for a round.
+///
+/// # Errors
+/// When the system's random source cannot be read.
+pub fn new_round_id() -> Result<RoundId, EngineError> {
+    Ok(RoundId::new(random::bytes()?))
 }
 
 fn millis(span: Duration) -> u64 {

@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 const SHOWN_LINES: usize = 20;
 /// The most bytes kept of one agent start.
 const KEPT_MAX: u64 = 16 << 20;
+/// The bytes of that cap that each line uses beside its own: empty lines are searched, written and shown as well.
+const LINE_COST: u64 = 64;
 
 /// One agent start's transcript.
 pub(super) struct AgentTranscript<'a> {
@@ -66,7 +68,7 @@ impl<'a> AgentTranscript<'a> {
         let clean = channel.map(|(_, text)| text.push(&piece, border)).unwrap_or_default();
         self.keep(&clean);
         // A withheld line costs its search although little of it is kept, so the cap counts the bytes that were read.
-        self.left = self.left.saturating_sub(piece.len().saturating_sub(clean.len()) as u64);
+        self.left = self.left.saturating_sub(LINE_COST + piece.len().saturating_sub(clean.len()) as u64);
         clean == piece
     }
 
@@ -115,5 +117,26 @@ impl AgentLog for AgentTranscript<'_> {
             | AgentEvent::Limit(_)
             | AgentEvent::Finished { .. } => (),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    #[test]
+    fn a_flood_of_short_lines_shows_no_more_lines_than_the_cap_allows() {
+        let (dir, scanner, shown) =
+            (tempfile::tempdir().expect("a folder"), SecretScanner::default(), AtomicU64::new(0));
+        let publish = |_| {
+            let _ = shown.fetch_add(1, Ordering::Relaxed);
+        };
+        let mut log = AgentTranscript::open(dir.path(), Role::Maker, "maker-1", &publish, &scanner);
+        for _ in 0..KEPT_MAX / LINE_COST {
+            log.line(AgentEvent::Text { stream: Channel::Stdout, bytes: b"y" });
+        }
+        let shown = shown.load(Ordering::Relaxed);
+        assert!((KEPT_MAX / LINE_COST / 2..KEPT_MAX / LINE_COST).contains(&shown), "{shown} lines were shown");
     }
 }

@@ -17,13 +17,19 @@ pub(super) fn work_rows(
     now_ms: i64,
     changes: &mut Vec<RowChange>,
 ) {
+    // A moved proposal is the work of the round that made it.
+    let started = &after.facts().started;
+    if started.rebase.is_some() && started.workflow.is_none() {
+        return;
+    }
     let was_waiting = before.is_some_and(|round| matches!(round.phase(), Phase::Waiting(_)));
     if entered(before, after, |phase| matches!(phase, Phase::Sending(_))) {
         let decided = if after.facts().approvals.is_empty() { WorkDecision::Automatic } else { WorkDecision::Approved };
         let open = outward(after).filter(|item| result_of(after, item).is_none());
         changes.extend(open.map(|item| work(after, item, decided, WorkFate::Unsent, now_ms)));
     }
-    if let (Event::Denied(_), true) = (event, was_waiting) {
+    // A duplicate of an answered candidate was not turned down.
+    if matches!(event, Event::Denied(said) if was_waiting && said.same_as.is_none()) {
         let open = outward(after).filter(|item| result_of(after, item).is_none());
         changes.extend(open.map(|item| work(after, item, WorkDecision::Denied, WorkFate::Unsent, now_ms)));
     }
@@ -96,7 +102,7 @@ fn out_of_scope(round: &Round, now_ms: i64) -> RowChange {
         repo: started.repo.clone(),
         loop_name: started.spec.name.clone(),
         kind: LevelLogKind::OutOfScope,
-        level: started.spec.level.short().to_owned(),
+        level: started.spec.level,
         spec_hash: started.spec_hash.clone(),
         actor: "loopwright".to_owned(),
         at_ms: now_ms,

@@ -46,7 +46,7 @@ pub(super) fn layers(confine: &Confinement) -> Vec<&Path> {
         Some(MountSource::Overlay { lower, upper, .. }) => {
             [upper].into_iter().chain(lower).map(PathBuf::as_path).collect()
         }
-        Some(MountSource::Memory(_) | MountSource::File(_)) | None => Vec::new(),
+        Some(MountSource::Memory(_) | MountSource::File(_) | MountSource::Pinned) | None => Vec::new(),
     }
 }
 

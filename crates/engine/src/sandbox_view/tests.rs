@@ -113,8 +113,11 @@ fn only_setup_has_the_hosts_network() {
     let network = |room: &SandboxView| room.confine().expect("the view is confined").network.clone();
     assert_eq!(network(&world.maker(&rooms, L2Assisted)), door);
     assert_eq!(network(&rooms.probe(seat)), door);
-    assert_eq!(network(&rooms.gate(seat, rooms.gate_route("tests"))), SandboxNetwork::None);
-    assert_eq!(network(&rooms.gate(seat, rooms.gate_route("curious"))), door);
+    assert_eq!(
+        network(&rooms.gate(seat, rooms.gate_route("tests"), &MachineProfile::first(None))),
+        SandboxNetwork::None
+    );
+    assert_eq!(network(&rooms.gate(seat, rooms.gate_route("curious"), &MachineProfile::first(None))), door);
     assert_eq!(network(&rooms.setup(seat)), SandboxNetwork::Host);
     assert_eq!(writable(&rooms.probe(seat)), ["/home/loop", "/tmp"]);
 }

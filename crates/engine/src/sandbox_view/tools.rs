@@ -86,7 +86,8 @@ fn is_shown(confine: &Confinement, path: &Path) -> bool {
         | MountSource::Memory(_)
         | MountSource::Layers(_)
         | MountSource::Overlay { .. }
-        | MountSource::File(_) => false,
+        | MountSource::File(_)
+        | MountSource::Pinned => false,
     };
     is_system(path) || confine.mounts.iter().any(by)
 }

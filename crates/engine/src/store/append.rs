@@ -1,7 +1,13 @@
 //! The only path for writes: a batch of events and rows in one transaction, guarded by the fencing numbers of its
 //! leases. The round driver decides which rows belong to an event.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::future::poll_fn;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+use std::time::Duration;
+
+use crate::clock;
 
 use super::autonomy;
 use super::chain;
@@ -9,14 +15,19 @@ use super::conn::{SqlConnection, SqlResult, args};
 use super::error::{ErrorContext as _, StoreError, StoreErrorKind};
 use super::lease::{self, DISPATCHER, LeaseHolder};
 use super::open::{Store, StoreLocation, StoreWriter};
+use super::patience::OutageWait;
 use super::process;
 use super::questions;
+use super::rename;
+use super::requests;
 use super::reserve;
 use super::rows::{
     Checkpoint, ItemRow, RoundRow, RowChange, SqlTable, StatsChange, StoreBatch, StoredEvent, insert_sql, replaces,
 };
 use super::sqlite::{SqliteAccess, soon};
+use super::tasks;
 use super::time::{self, MemoryRow};
+use super::workflows;
 
 /// The largest body of an event or an item.
 pub(crate) const BODY_MAX: usize = 1 << 20;
@@ -26,6 +37,9 @@ const BATCH_MAX: usize = 10_000;
 const ROUND_EVENTS_MAX: i64 = 100_000;
 /// The largest amount in one change: a billion dollars in millionths. Sums then always fit into 64 bits.
 const AMOUNT_MAX: i64 = 1_000_000_000_000_000;
+
+/// The longest time for a renewal; the next one tries again.
+const RENEWAL: Duration = Duration::from_secs(10);
 
 /// The traces of a committed transaction, to find out after a lost answer whether it was committed.
 struct Trace {
@@ -52,13 +66,36 @@ impl Store {
         };
         let instance = self.instance().during(doing)?;
         within_limits(&batch).during(doing)?;
-        let mut writer = self.writer.lock().await;
-        self.write_locked(&mut writer, instance, &batch).await.during(doing)
+        let mut outage = OutageWait::of(&self.location);
+        loop {
+            let mut writer = self.writer.lock().await;
+            // Boxed, as the future of a read is: they are the deepest calls of a round, whose stack is limited.
+            let written = Box::pin(self.write_locked(&mut writer, instance, &batch, &mut outage)).await;
+            self.contact.note(&written);
+            drop(writer);
+            match written {
+                Ok(count) => {
+                    outage.end();
+                    return Ok(count);
+                }
+                Err(kind) if outage.goes_on(&kind).await => {}
+                Err(kind) => return Err(kind.on_disk_of(&self.location.name())).during(doing),
+            }
+        }
     }
 
-    async fn write_locked(&self, writer: &mut StoreWriter, instance: &str, batch: &StoreBatch) -> SqlResult<i64> {
+    async fn write_locked(
+        &self,
+        writer: &mut StoreWriter,
+        instance: &str,
+        batch: &StoreBatch,
+        outage: &mut OutageWait,
+    ) -> SqlResult<i64> {
         let mut conn = self.writing(writer).await?;
-        let looks = batch.changes.iter().any(|change| change.lease().is_some() || change.is_scheduling());
+        let looks = batch
+            .changes
+            .iter()
+            .any(|change| change.lease().is_some() || change.is_scheduling() || change.renamed().is_some());
         let mut gone = if looks { self.gone(&mut conn, instance).await? } else { HashSet::new() };
         let mut filled = fill(&mut conn, writer, instance, &gone, batch).await;
         if let Err(StoreErrorKind::Held(_) | StoreErrorKind::Occupied(_)) = &filled
@@ -67,16 +104,23 @@ impl Store {
             filled = fill(&mut conn, writer, instance, &gone, batch).await;
         }
         match filled {
-            Ok(trace) => match commit_head(&mut conn, &trace).await {
-                Ok(()) => {
+            Ok(trace) => {
+                // No other write has this number, whatever becomes of this one.
+                writer.writes = trace.writes;
+                let Err(error) = commit_head(&mut conn, &trace).await else {
                     writer.conn = Some(conn);
-                    Ok(writer.kept(trace))
+                    return Ok(writer.kept(trace));
+                };
+                // Closing rolls an open transaction back. That may fail, so the transaction is read back.
+                let _ = conn.close().await;
+                if !error.costs_connection() {
+                    return Err(error);
                 }
-                Err(error) => self.verify_lost_commit(writer, conn, instance, trace, error).await,
-            },
+                self.verify_lost_commit(writer, instance, trace, (error, outage)).await
+            }
             Err(error) => {
                 // A connection that failed to roll back is not used again; closing it rolls back too.
-                if conn.rollback().await.is_ok() && !matches!(error, StoreErrorKind::Io(_)) {
+                if conn.rollback().await.is_ok() && !error.costs_connection() {
                     writer.conn = Some(conn);
                 }
                 Err(error)
@@ -86,11 +130,11 @@ impl Store {
 
     /// The processes with leases that are gone.
     async fn gone(&self, conn: &mut SqlConnection, instance: &str) -> SqlResult<HashSet<String>> {
-        let now_ms = process::now_ms(conn).await?;
+        let expiry = process::expiry(conn, &self.contact, self.lease).await?;
         let held = lease::held(conn, instance, &HashSet::new()).await?;
         let mut gone = HashSet::new();
         for process in held.into_iter().filter_map(|lease| lease.process) {
-            if process.instance != instance && process::is_gone(&self.location, &process, now_ms)? {
+            if process.instance != instance && process::is_gone(&self.location, &process, &expiry)? {
                 gone.insert(process.instance);
             }
         }
@@ -121,35 +165,34 @@ impl Store {
         self.location.ensure_unchanged()?;
         match writer.conn.take() {
             Some(conn) => Ok(conn),
-            None => self.location.connect(SqliteAccess::Write).await,
+            None => self.connect(SqliteAccess::Write).await,
         }
     }
 
     /// A commit whose answer was lost is read back before it is reported as failed. Beginning the new transaction waits
-    /// for the old one's locks, so the old one has ended either way.
+    /// for the old one's locks, so the old one has ended either way. Nothing else is written meanwhile.
     async fn verify_lost_commit(
         &self,
         writer: &mut StoreWriter,
-        lost: SqlConnection,
         instance: &str,
         trace: Trace,
-        error: StoreErrorKind,
+        (error, outage): (StoreErrorKind, &mut OutageWait),
     ) -> SqlResult<i64> {
-        // Closing rolls an open transaction back. That may fail, so the transaction is read back below.
-        let _ = lost.close().await;
-        if !matches!(error, StoreErrorKind::Io(_)) {
-            return Err(error);
-        }
-        match self.was_kept(instance, &trace).await {
-            Ok(true) => Ok(writer.kept(trace)),
-            Ok(false) => Err(error),
-            Err(_) => Err(StoreErrorKind::Io(format!("{error}; whether it was committed is unknown"))),
+        loop {
+            let kept = self.was_kept(instance, &trace).await;
+            self.contact.note(&kept);
+            match kept {
+                Ok(true) => return Ok(writer.kept(trace)),
+                Ok(false) => return Err(error),
+                Err(away) if outage.goes_on(&away).await => {}
+                Err(_) => return Err(StoreErrorKind::Io(format!("{error}; whether it was committed is unknown"))),
+            }
         }
     }
 
     async fn was_kept(&self, instance: &str, trace: &Trace) -> SqlResult<bool> {
-        let mut conn = self.location.connect(SqliteAccess::Write).await?;
-        begin(&mut conn).await?;
+        let mut conn = self.connect(SqliteAccess::Write).await?;
+        begin(&mut conn, i64::MAX).await?;
         let kept = match &trace.event {
             Some((seq, hash)) => {
                 let row = conn.row("SELECT hash FROM events WHERE seq = $1", args![*seq]).await?;
@@ -165,12 +208,61 @@ impl Store {
         Ok(kept)
     }
 
-    /// Extends the leases of this process, if they expire. An error does not mean that they are lost: a process
-    /// continues until a write is fenced.
-    pub async fn renew(&self) -> Result<(), StoreError> {
+    /// Extends the leases of this process, if they expire, and returns the names of those that another process took
+    /// meanwhile. An error does not mean that they are lost: a process continues until a write is fenced, or until it is
+    /// named here.
+    pub async fn renew(&self) -> Result<Vec<String>, StoreError> {
         let doing = || format!("renew the leases in `{}`", self.location.name());
-        let (instance, lease) = (self.instance().during(doing)?, self.lease);
-        self.with_writer(doing, async |conn| process::extend(conn, instance, lease).await).await
+        let instance = self.instance().during(doing)?;
+        let mut slot = self.renewer.lock().await;
+        let begun_ms = clock::boot_ms();
+        let renewed = tokio::time::timeout(RENEWAL, self.renew_on(&mut slot, instance)).await;
+        let renewed = renewed.unwrap_or_else(|_| Err(StoreErrorKind::Away("the server does not answer".to_owned())));
+        self.contact.note(&renewed);
+        if renewed.is_ok() {
+            self.leased_until.store(process::lease_end(begun_ms, self.lease), Ordering::SeqCst);
+        }
+        renewed.during(doing)
+    }
+
+    /// Does `work` as long as the leases of this process have not ended, and returns nothing if they end before it is
+    /// done. A process that was frozen for longer does not continue it when it wakes up. Leases on SQLite do not end.
+    pub(crate) async fn while_leased<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        let has_ended = || self.is_leased() && clock::boot_ms() >= self.leased_until.load(Ordering::SeqCst);
+        tokio::select! {
+            biased;
+            // Checked whenever the work could continue.
+            () = poll_fn(|_| if has_ended() { Poll::Ready(()) } else { Poll::Pending }) => None,
+            done = work => Some(done),
+        }
+    }
+
+    /// The connection is taken out while it is in use, and kept only if it did not fail.
+    async fn renew_on(&self, slot: &mut Option<SqlConnection>, instance: &str) -> SqlResult<Vec<String>> {
+        let mut conn = match slot.take() {
+            Some(conn) => conn,
+            None => self.connect(SqliteAccess::Write).await?,
+        };
+        let renewed = match process::extend(&mut conn, instance, self.lease).await {
+            Ok(()) => self.lost_leases(&mut conn, instance).await,
+            Err(error) => Err(error),
+        };
+        if !renewed.as_ref().is_err_and(StoreErrorKind::costs_connection) {
+            *slot = Some(conn);
+        }
+        renewed
+    }
+
+    /// The leases of this opening that are not its own any more. While a write is under way this is unknown; that
+    /// write is fenced itself.
+    async fn lost_leases(&self, conn: &mut SqlConnection, instance: &str) -> SqlResult<Vec<String>> {
+        let Ok(writer) = self.writer.try_lock() else { return Ok(Vec::new()) };
+        let mut own = HashMap::new();
+        for row in conn.rows("SELECT name, fence FROM leases WHERE instance = $1", args![instance]).await? {
+            own.insert(row.get::<String>(0)?, row.get::<i64>(1)?);
+        }
+        let lost = writer.held.iter().filter(|(name, fence)| own.get(*name) != Some(*fence));
+        Ok(lost.map(|(name, _)| name.clone()).collect())
     }
 
     /// Releases one lease that this opening took and still holds: a start that fails releases its lease.
@@ -189,7 +281,7 @@ impl Store {
         let mut writer = self.writer.lock().await;
         let mut conn = self.writing(&mut writer).await.during(&doing)?;
         let answer = run(&mut conn).await;
-        if !matches!(answer, Err(StoreErrorKind::Io(_))) {
+        if !answer.as_ref().is_err_and(StoreErrorKind::costs_connection) {
             writer.conn = Some(conn);
         }
         answer.during(doing)
@@ -206,6 +298,10 @@ impl Store {
             Some(conn) => conn.close().await,
             None => Ok(()),
         };
+        let renewed = match self.renewer.lock().await.take() {
+            Some(conn) => conn.close().await,
+            None => Ok(()),
+        };
         let released = match (writer.conn.take(), self.instance.as_deref()) {
             (Some(mut conn), Some(instance)) => {
                 let released = lease::release_all(&mut conn, instance).await;
@@ -214,7 +310,7 @@ impl Store {
             _ => Ok(()),
         };
         writer.lock = None;
-        released.and(closed).during(|| format!("close store `{}`", self.location.name()))
+        released.and(closed).and(renewed).during(|| format!("close store `{}`", self.location.name()))
     }
 }
 
@@ -223,7 +319,6 @@ impl StoreWriter {
     fn kept(&mut self, trace: Trace) -> i64 {
         self.held.extend(trace.taken);
         self.held.retain(|name, _| !trace.released.contains(name));
-        self.writes = trace.writes;
         trace.count
     }
 }
@@ -251,6 +346,7 @@ fn within_limits(batch: &StoreBatch) -> SqlResult<()> {
     }
     let amounts = batch.changes.iter().flat_map(|change| match change {
         RowChange::Spend(s) => vec![s.reserved_micros, s.settled_micros, s.reserved_tokens, s.settled_tokens],
+        RowChange::LoopSpend(s) => vec![s.reserved_micros, s.settled_micros, s.reserved_tokens, s.settled_tokens],
         RowChange::Reserve(r) => vec![r.micros, r.tokens],
         RowChange::ItemSpend(s) => vec![s.reserved_micros, s.settled_micros, s.reserved_tokens, s.settled_tokens],
         RowChange::Ledger(l) => vec![l.input, l.output, l.cache_read, l.cache_write, l.micros],
@@ -271,8 +367,9 @@ async fn fill(
     gone: &HashSet<String>,
     batch: &StoreBatch,
 ) -> SqlResult<Trace> {
-    let mut journal = begin(conn).await?;
+    let mut journal = begin(conn, writer.schema).await?;
     check_fences(conn, writer, instance, gone, batch).await?;
+    rename::ensure_quiet(conn, instance, gone, batch).await?;
     let last = last_event(conn, batch).await?;
     let mut taken = Vec::new();
     for request in batch.changes.iter().filter_map(RowChange::lease) {
@@ -307,12 +404,20 @@ struct Journal {
 
 /// Opens the transaction. Until it ends no other process writes: SQLite locks the whole database, PostgreSQL locks this
 /// row.
-async fn begin(conn: &mut SqlConnection) -> SqlResult<Journal> {
+///
+/// A newer process may have changed the tables meanwhile. The version is read behind the lock, which a migration takes
+/// too.
+async fn begin(conn: &mut SqlConnection, schema: i64) -> SqlResult<Journal> {
     let sql = format!("SELECT seq, checkpoint, hash FROM journal WHERE id = 1{}", conn.dialect().lock());
     conn.begin().await?;
     let row =
         conn.row(sql, &[]).await?.ok_or_else(|| StoreErrorKind::Corrupt("the journal's end is missing".into()))?;
-    Ok(Journal { seq: row.get(0)?, checkpoint: row.get(1)?, hash: row.get(2)? })
+    let journal = Journal { seq: row.get(0)?, checkpoint: row.get(1)?, hash: row.get(2)? };
+    let row = conn.row("SELECT schema_version FROM meta WHERE id = 1", &[]).await?;
+    match row.ok_or_else(|| StoreErrorKind::Corrupt("the schema version is missing".into()))?.get(0)? {
+        found if found > schema => Err(StoreErrorKind::Newer { found, known: schema }),
+        _ => Ok(journal),
+    }
 }
 
 /// Writes the journal's new end and commits.
@@ -441,6 +546,7 @@ async fn apply_all(conn: &mut SqlConnection, batch: &StoreBatch) -> SqlResult<()
     Ok(())
 }
 
+/// Writes one change. Long because it is the table of all kinds of rows.
 async fn apply(conn: &mut SqlConnection, batch: &StoreBatch, change: &RowChange) -> SqlResult<()> {
     match change {
         // Leases are taken before everything else is written, and released after it.
@@ -453,6 +559,7 @@ async fn apply(conn: &mut SqlConnection, batch: &StoreBatch, change: &RowChange)
         RowChange::InboxClosed { id } => close_question(conn, id, batch.at_ms).await,
         RowChange::Item(row) => put(conn, row).await,
         RowChange::Spend(row) => reserve::add_sums(conn, row).await,
+        RowChange::LoopSpend(row) => reserve::add_sums(conn, row).await,
         RowChange::Reserve(wanted) => reserve::reserve(conn, wanted).await,
         RowChange::ItemSpend(row) => reserve::add_sums(conn, row).await,
         RowChange::Ledger(row) => insert(conn, row).await,
@@ -492,6 +599,13 @@ async fn apply(conn: &mut SqlConnection, batch: &StoreBatch, change: &RowChange)
         RowChange::LevelLog(row) => put(conn, row).await,
         RowChange::Reading(row) => put(conn, row).await,
         RowChange::Calibration(row) => put(conn, row).await,
+        RowChange::NewRequest(row) => insert(conn, row).await,
+        RowChange::RequestSettled { id, state } => requests::settle(conn, id, *state).await,
+        RowChange::NewTask(row) => tasks::put_task(conn, row).await,
+        RowChange::Task(row) => tasks::change_task(conn, row).await,
+        RowChange::Workflows(change) => workflows::apply(conn, change).await,
+        RowChange::LoopRenamed { repo, from, to } => rename::rename_loop(conn, [repo, from, to]).await,
+        RowChange::TaskGraph { repo, version } => tasks::change_graph(conn, repo, *version).await,
     }
 }
 

@@ -6,6 +6,7 @@ use super::conn::{SqlArg, SqlColumn, SqlConnection, SqlResult, SqlRow, args, wor
 use super::error::{StoreError, StoreErrorKind};
 use super::rows::{SqlTable, columns_of, table};
 use loopwright_core::autonomy::{WorkDecision, WorkFate};
+use loopwright_core::level::LoopLevel;
 use loopwright_core::worded;
 
 word_column!(WorkDecision, "decision about work");
@@ -72,7 +73,7 @@ table! {
     /// The kind.
     kind: LevelLogKind,
     /// The level from then on.
-    level: String,
+    level: LoopLevel,
     /// The hash of the loop that a person confirmed.
     spec_hash: String,
     /// The person or, for an automatic entry, `loopwright`.
@@ -137,6 +138,9 @@ const LATEST_MAX: i64 = 200;
 /// The most entries of the log of levels.
 const LOG_MAX: i64 = 10_000;
 
+const FOLLOWED: &str = "fate IN ('sent', 'merged', 'edited', 'closed') AND fate_ms > $1 \
+                        AND kind IN ('pull-request', 'commit')";
+
 const UNREAD: &str = "w.lines > 0 AND w.fate NOT IN ('unsent', 'closed') \
                       AND NOT EXISTS (SELECT 1 FROM readings r WHERE r.candidate = w.candidate)";
 
@@ -151,11 +155,33 @@ impl Store {
         Ok(rows)
     }
 
-    /// The changes of all loops whose fate may still change and was found after a moment, oldest first.
-    pub async fn followed_works(&self, since_ms: i64, limit: u32) -> Result<Vec<WorkRow>, StoreError> {
-        let rest = "WHERE fate IN ('sent', 'merged', 'edited', 'closed') AND fate_ms > $1 \
-                    AND kind IN ('pull-request', 'commit') ORDER BY fate_ms, id LIMIT $2";
-        self.all(rest, args![since_ms, i64::from(limit)]).await
+    /// The changes of all loops whose fate may still change and was found after a moment, newest first, without the
+    /// first `skipped` ones.
+    pub async fn followed_works(&self, since_ms: i64, limit: u32, skipped: u64) -> Result<Vec<WorkRow>, StoreError> {
+        let rest = format!("WHERE {FOLLOWED} ORDER BY fate_ms DESC, id DESC LIMIT $2 OFFSET $3");
+        let skipped = i64::try_from(skipped).unwrap_or(i64::MAX);
+        self.all(&rest, args![since_ms, i64::from(limit), skipped]).await
+    }
+
+    /// The number of changes that [`Store::followed_works`] has without a limit.
+    pub async fn count_followed_works(&self, since_ms: i64) -> Result<u64, StoreError> {
+        let sql = format!("SELECT CAST(COUNT(*) AS BIGINT), CAST(0 AS BIGINT) FROM works WHERE {FOLLOWED}");
+        let (count, _) = self.pair(("works", WorkRow::SINCE), sql, args![since_ms]).await?;
+        Ok(u64::try_from(count).unwrap_or(0))
+    }
+
+    /// Pull requests that were sent and of which no end is known, latest first.
+    pub async fn sent_proposals(&self, limit: u32) -> Result<Vec<WorkRow>, StoreError> {
+        let rest = "WHERE fate = 'sent' AND kind = 'pull-request' ORDER BY fate_ms DESC, id DESC LIMIT $1";
+        self.all(rest, args![i64::from(limit)]).await
+    }
+
+    /// The rounds of a loop with a pull request in the outbox, latest first.
+    pub async fn proposing_rounds(&self, repo: &str, loop_name: &str, limit: u32) -> Result<Vec<String>, StoreError> {
+        let rest = "WHERE repo = $1 AND loop_name = $2 AND kind = 'pull-request' \
+                    AND state IN ('staged', 'waiting', 'claimed', 'sent', 'in-doubt') ORDER BY updated_ms DESC, round LIMIT $3";
+        let rows: Vec<super::rows::OutboxRow> = self.all(rest, args![repo, loop_name, i64::from(limit)]).await?;
+        Ok(rows.into_iter().map(|row| row.round).collect())
     }
 
     /// The changes of a loop that were sent and that no person has read, oldest first.
@@ -214,12 +240,14 @@ impl Store {
         self.all(rest, args![repo, loop_name, since_ms, LATEST_MAX]).await
     }
 
-    /// Of a loop's latest rounds after a moment: those that ended with a report, and those whose agents went over the
-    /// budget. Calibrations are not counted.
+    /// Of a loop's latest rounds after a moment: those that ended with a report, and the unattended ones whose agents went
+    /// over the budget by measured spend: a kill that lost the usage of a start says nothing about the agents. Calibrations
+    /// are not counted.
     pub async fn counted_rounds(&self, repo: &str, loop_name: &str, since_ms: i64) -> Result<(i64, i64), StoreError> {
         let sql = "SELECT CAST(COALESCE(SUM(CASE WHEN outcome = 'reported' THEN 1 ELSE 0 END), 0) AS BIGINT), \
-             CAST(COALESCE(SUM(CASE WHEN outcome = 'over-budget' AND attempts > 0 THEN 1 ELSE 0 END), 0) AS BIGINT) \
-             FROM (SELECT outcome, attempts FROM rounds WHERE repo = $1 AND loop_name = $2 AND started_ms > $3 \
+             CAST(COALESCE(SUM(CASE WHEN outcome = 'over-budget' AND attempts > 0 AND level = 'L3' \
+             AND NOT EXISTS (SELECT 1 FROM ledger WHERE ledger.round = latest.id AND ledger.known = 0) THEN 1 ELSE 0 END), 0) AS BIGINT) \
+             FROM (SELECT id, outcome, attempts, level FROM rounds WHERE repo = $1 AND loop_name = $2 AND started_ms > $3 \
              AND \"trigger\" <> 'calibration' ORDER BY started_ms DESC, id DESC LIMIT $4) AS latest";
         self.pair(("rounds", 1), sql.to_owned(), args![repo, loop_name, since_ms, LATEST_MAX]).await
     }

@@ -3,14 +3,18 @@
 
 use std::borrow::Cow;
 
-use sqlx::postgres::{PgConnection, PgRow};
+use sqlx::postgres::PgRow;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{AssertSqlSafe, Connection, Row as _, SqlSafeStr, SqlStr};
 
+use loopwright_core::dispatch::OccurrenceOutcome;
+use loopwright_core::level::LoopLevel;
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::round::RoundPhase;
+use loopwright_core::spec::ActionKind;
 
 use super::error::StoreErrorKind;
+use super::postgres::{PostgresConnection, PostgresLocation};
 
 /// The result of a database call; the operation around it adds its context.
 pub(super) type SqlResult<T> = Result<T, StoreErrorKind>;
@@ -72,6 +76,18 @@ pub(super) fn unknown(what: &str, word: &str) -> StoreErrorKind {
 }
 
 word_column!(RoundPhase, "phase");
+word_column!(ActionKind, "kind of an item");
+word_column!(OccurrenceOutcome, "receipt of an occurrence");
+
+impl SqlColumn for LoopLevel {
+    fn arg(&self) -> SqlArg<'_> {
+        SqlArg::Text(Some(self.short()))
+    }
+    fn read(row: &SqlRow, at: usize) -> SqlResult<Self> {
+        let word: String = row.get(at)?;
+        Self::parse(&word).ok_or_else(|| unknown("level", &word))
+    }
+}
 
 impl SqlColumn for Option<RoundOutcome> {
     fn arg(&self) -> SqlArg<'_> {
@@ -173,7 +189,7 @@ impl SqlDialect {
 /// One open connection.
 pub(super) enum SqlConnection {
     Sqlite(SqliteConnection),
-    Postgres(PgConnection),
+    Postgres(PostgresConnection),
 }
 
 /// Builds a query with its values for the executor's database.
@@ -204,7 +220,9 @@ impl SqlConnection {
         let sql = sql.into();
         Ok(match self {
             SqlConnection::Sqlite(conn) => bound!(sql, args).execute(conn).await?.rows_affected(),
-            SqlConnection::Postgres(conn) => bound!(sql, args).execute(conn).await?.rows_affected(),
+            SqlConnection::Postgres(wire) => {
+                wire.call(async |conn| bound!(sql, args).execute(conn).await).await?.rows_affected()
+            }
         })
     }
 
@@ -221,8 +239,8 @@ impl SqlConnection {
                 let rows = bound!(sql, args).fetch_all(conn).await?;
                 rows.into_iter().map(SqlRow::Sqlite).collect()
             }
-            SqlConnection::Postgres(conn) => {
-                let rows = bound!(sql, args).fetch_all(conn).await?;
+            SqlConnection::Postgres(wire) => {
+                let rows = wire.call(async |conn| bound!(sql, args).fetch_all(conn).await).await?;
                 rows.into_iter().map(SqlRow::Postgres).collect()
             }
         })
@@ -242,9 +260,25 @@ impl SqlConnection {
         let script = sqlx::raw_sql(AssertSqlSafe(sql));
         match self {
             SqlConnection::Sqlite(conn) => script.execute(conn).await.map(|_| ())?,
-            SqlConnection::Postgres(conn) => script.execute(conn).await.map(|_| ())?,
+            SqlConnection::Postgres(wire) => wire.call(async |conn| script.execute(conn).await.map(|_| ())).await?,
         }
         Ok(())
+    }
+
+    /// Waits for another process's migration, however long it takes; SQLite has a lock of its own for that.
+    pub(super) async fn wait_for_migrations(&mut self) -> SqlResult<()> {
+        match self {
+            SqlConnection::Sqlite(_) => Ok(()),
+            SqlConnection::Postgres(wire) => wire.wait_for_migrations().await,
+        }
+    }
+
+    /// Ends [`Self::wait_for_migrations`].
+    pub(super) async fn wait_as_usual(&mut self, place: &PostgresLocation) -> SqlResult<()> {
+        match self {
+            SqlConnection::Sqlite(_) => Ok(()),
+            SqlConnection::Postgres(wire) => wire.wait_as_usual(place).await,
+        }
     }
 
     /// Opens a transaction that will write.
@@ -265,7 +299,7 @@ impl SqlConnection {
     pub(super) async fn close(self) -> SqlResult<()> {
         match self {
             SqlConnection::Sqlite(conn) => conn.close().await?,
-            SqlConnection::Postgres(conn) => conn.close().await?,
+            SqlConnection::Postgres(wire) => wire.close().await?,
         }
         Ok(())
     }

@@ -80,6 +80,9 @@ pub enum StoreErrorKind {
     /// The disk, the file system or the connection failed.
     #[error("{0}")]
     Io(String),
+    /// The database server cannot be reached, or takes no writes at the moment. The same call may succeed later.
+    #[error("the database is away: {0}")]
+    Away(String),
     /// The location cannot hold a store.
     #[error("{0}")]
     Unsuitable(String),
@@ -94,7 +97,44 @@ pub enum StoreErrorKind {
     Closed,
 }
 
+/// The beginning of the text of an error whose cause is a full disk.
+const NO_SPACE: &str = "no space is left on the disk";
+/// The beginning of the text of an error whose cause is a folder or a file system that cannot be written.
+const UNWRITABLE: &str = "it cannot be opened for writing";
+
 impl StoreErrorKind {
+    /// Whether the disk of the database is full.
+    #[must_use]
+    pub fn is_disk_full(&self) -> bool {
+        matches!(self, Self::Io(text) if text.starts_with(NO_SPACE))
+    }
+
+    /// Whether the database, or its folder, cannot be written.
+    #[must_use]
+    pub fn is_unwritable(&self) -> bool {
+        matches!(self, Self::Io(text) if text.starts_with(UNWRITABLE))
+    }
+
+    /// Whether the connection must not be used again.
+    pub(super) fn costs_connection(&self) -> bool {
+        matches!(self, Self::Io(_) | Self::Away(_))
+    }
+
+    /// Whether the same call may succeed later by itself.
+    pub(super) fn is_passing(&self) -> bool {
+        matches!(self, Self::Away(_) | Self::Busy(_))
+    }
+
+    /// Names the database in an error whose cause is a full disk: a person has to free space there.
+    pub(super) fn on_disk_of(self, database: &str) -> Self {
+        match self {
+            Self::Io(text) if text.starts_with(NO_SPACE) => {
+                Self::Io(text.replacen(NO_SPACE, &format!("{NO_SPACE} of `{database}`"), 1))
+            }
+            other => other,
+        }
+    }
+
     /// Adds the operation that failed.
     pub(super) fn during(self, doing: impl Into<String>) -> StoreError {
         StoreError { doing: doing.into(), kind: self }
@@ -114,8 +154,15 @@ impl<T, E: Into<StoreErrorKind>> ErrorContext<T> for Result<T, E> {
 
 impl From<std::io::Error> for StoreErrorKind {
     fn from(error: std::io::Error) -> Self {
-        Self::Io(error.to_string())
+        match error.kind() {
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => no_space(&error.to_string()),
+            _ => Self::Io(error.to_string()),
+        }
     }
+}
+
+fn no_space(text: &str) -> StoreErrorKind {
+    StoreErrorKind::Io(format!("{NO_SPACE}: {text}"))
 }
 
 impl From<sqlx::Error> for StoreErrorKind {
@@ -131,17 +178,38 @@ impl From<sqlx::Error> for StoreErrorKind {
             | sqlx::Error::Decode(_)
             | sqlx::Error::ColumnIndexOutOfBounds { .. }
             | sqlx::Error::RowNotFound => Self::Corrupt(error.to_string()),
+            // SQLite has no connection that these could be about.
+            sqlx::Error::Io(cause) => wire_kind(cause),
+            sqlx::Error::Tls(cause) => Self::Unsuitable(format!("{cause}; {ENCRYPTION}")),
+            sqlx::Error::Protocol(_) => Self::Away(error.to_string()),
+            sqlx::Error::Configuration(_) => Self::Unsuitable(error.to_string()),
             _ => Self::Io(error.to_string()),
         }
+    }
+}
+
+const ENCRYPTION: &str = "the server's certificate must be for its name and from a known authority, or from the one of \
+                          `sslrootcert=FILE` in the address";
+
+/// A certificate that does not fit will not fit later either.
+fn wire_kind(cause: &std::io::Error) -> StoreErrorKind {
+    let tls = cause.get_ref().and_then(|inner| inner.downcast_ref::<tokio_rustls::rustls::Error>());
+    match tls {
+        Some(refused) => StoreErrorKind::Unsuitable(format!("{refused}; {ENCRYPTION}")),
+        None => StoreErrorKind::Away(cause.to_string()),
     }
 }
 
 /// SQLite's extended result codes; the primary code is the low byte.
 fn sqlite_kind(code: i32, message: &str) -> StoreErrorKind {
     const READONLY_DBMOVED: i32 = 1032;
+    /// The file that processes share cannot grow.
+    const IOERR_SHMSIZE: i32 = 4874;
     let text = format!("{message} (sqlite {code})");
     match (code, code & 0xff) {
         (READONLY_DBMOVED, _) => StoreErrorKind::Replaced,
+        (IOERR_SHMSIZE, _) | (_, 13) => no_space(&text),
+        (_, 8 | 14) => StoreErrorKind::Io(format!("{UNWRITABLE}: {text}")),
         (_, 5 | 6) => StoreErrorKind::Busy(text),
         (_, 11 | 26) => StoreErrorKind::Corrupt(text),
         (_, 18..=20) => StoreErrorKind::Invalid(text),
@@ -154,11 +222,42 @@ fn sqlite_kind(code: i32, message: &str) -> StoreErrorKind {
 /// PostgreSQL's SQLSTATE codes; the class is the first two characters.
 fn postgres_kind(code: &str, message: &str) -> StoreErrorKind {
     let text = format!("{message} (postgres {code})");
-    match (code, &code[..2]) {
+    match (code, code.get(..2).unwrap_or_default()) {
         ("40001" | "40P01" | "55P03", _) => StoreErrorKind::Busy(text),
+        ("53100", _) => no_space(&text),
+        ("53300", _) => StoreErrorKind::Away(format!("{text}; raise its `max_connections`")),
+        ("57P01" | "57P02" | "57P03", _) => StoreErrorKind::Away(format!("{text}; it stops or starts")),
+        ("25006", _) => StoreErrorKind::Away(format!("{text}; it takes no writes, as a standby does")),
+        // The server ended the session; what the session had not committed did not happen.
+        ("25P03" | "57P05", _) | (_, "08") => StoreErrorKind::Away(text),
+        ("57014", _) => StoreErrorKind::Busy(text),
+        // No account, no database, no right: a person has to change that.
+        ("3D000" | "42501", _) | (_, "28") => StoreErrorKind::Unsuitable(text),
         (_, "23" | "22") => StoreErrorKind::Invalid(text),
         // A missing table or column, or PostgreSQL's own code for damage.
         ("42P01" | "42703", _) | (_, "XX") => StoreErrorKind::Corrupt(text),
         _ => StoreErrorKind::Io(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn server_that_is_away_is_told_from_one_that_a_person_must_set_up() {
+        let kind = |code| postgres_kind(code, "words");
+        for code in ["53300", "57P01", "57P02", "57P03", "25006", "25P03", "08006"] {
+            assert!(matches!(kind(code), StoreErrorKind::Away(_)), "{code}");
+        }
+        for code in ["28P01", "28000", "3D000", "42501"] {
+            assert!(matches!(kind(code), StoreErrorKind::Unsuitable(_)), "{code}");
+        }
+        assert_eq!(
+            kind("53300").to_string(),
+            "the database is away: words (postgres 53300); raise its `max_connections`"
+        );
+        assert!(matches!(kind("57014"), StoreErrorKind::Busy(_)));
+        assert!(matches!(kind("42601"), StoreErrorKind::Io(_)), "a fault of ours is no outage");
     }
 }

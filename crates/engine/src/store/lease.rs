@@ -7,7 +7,7 @@ use std::fmt;
 use loopwright_core::dispatch::{ResourceHolder, RoundClaims, RoundLock, lock_taken_text};
 use loopwright_core::round::RoundPhase;
 
-use super::conn::{SqlConnection, SqlResult, SqlRow, args};
+use super::conn::{SqlColumn as _, SqlConnection, SqlResult, SqlRow, args, unknown};
 use super::error::StoreErrorKind;
 use super::process::ProcessRow;
 use super::rows::{SqlTable as _, columns_of};
@@ -53,6 +53,13 @@ impl LeaseNeeds {
     }
 }
 
+/// Whether a round starts or resumes with a lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LeaseKind {
+    Start,
+    Resume,
+}
+
 /// A lease that a process holds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RoundLease {
@@ -93,15 +100,16 @@ impl RoundLease {
     }
 
     /// Why a round with these claims may not start, if this lease conflicts with it.
-    fn hinders(&self, request: &LeaseRequest, claims: &RoundClaims) -> Option<String> {
+    fn hinders(&self, request: &LeaseRequest, claims: &RoundClaims, kind: LeaseKind) -> Option<String> {
         self.claims.as_ref()?;
         let is_same_loop = (&self.repo, &self.loop_name) == (&request.repo, &request.loop_name);
         match self.holder {
             LeaseHolder::Other if is_same_loop => {
                 Some(format!("round {} of it is under way in {}", self.name, self.process_text()))
             }
-            // That round is finished first, which releases this lease.
-            LeaseHolder::Gone if is_same_loop => {
+            // That round is finished first, which releases this lease. Several left rounds of a loop do not wait for each
+            // other.
+            LeaseHolder::Gone if is_same_loop && kind == LeaseKind::Start => {
                 Some(format!("round {} of it was left by {}, which is gone", self.name, self.process_text()))
             }
             LeaseHolder::Ours if !matches!(request.needs, LeaseNeeds::Everywhere(_)) => None,
@@ -146,7 +154,8 @@ fn read(row: &SqlRow, ours: &str) -> SqlResult<(RoundLease, String, bool)> {
     const AT: usize = ProcessRow::COLUMNS.len();
     let (locks, instance): (String, String) = (row.get(AT + 5)?, row.get(AT + 6)?);
     let phase: Option<String> = row.get(AT + 7)?;
-    let is_at_rest = phase.and_then(|word| RoundPhase::parse(&word)).is_some_and(RoundPhase::is_at_rest);
+    let phase = phase.map(|word| RoundPhase::parse(&word).ok_or_else(|| unknown("phase", &word))).transpose()?;
+    let is_at_rest = phase.is_some_and(RoundPhase::is_at_rest);
     let process: Option<String> = row.get(0)?;
     let process = process.map(|_| ProcessRow::read(row)).transpose()?;
     let holder = match &process {
@@ -206,7 +215,8 @@ pub(super) async fn take(
     }
     if let Some(claims) = request.needs.claims() {
         let others = held.iter().filter(|lease| lease.name != request.name);
-        if let Some(why) = others.filter_map(|lease| lease.hinders(request, claims)).next() {
+        let kind = if is_recorded(conn, &request.name).await? { LeaseKind::Resume } else { LeaseKind::Start };
+        if let Some(why) = others.filter_map(|lease| lease.hinders(request, claims, kind)).next() {
             return Err(StoreErrorKind::Occupied(why));
         }
         if let Some(left) = left_open(conn, request).await? {
@@ -229,18 +239,22 @@ pub(super) async fn take(
 /// although its answer was lost leaves one. It is recovered first, so that rounds of a loop never overlap.
 async fn left_open(conn: &mut SqlConnection, request: &LeaseRequest) -> SqlResult<Option<String>> {
     let LeaseRequest { name, repo, loop_name, .. } = request;
-    if conn.row("SELECT id FROM rounds WHERE id = $1", args![name]).await?.is_some() {
+    if is_recorded(conn, name).await? {
         return Ok(None);
     }
     let sql = "SELECT r.id, r.phase FROM rounds r LEFT JOIN leases l ON l.name = r.id WHERE r.ended_ms IS NULL \
                AND r.repo = $1 AND r.loop_name = $2 AND (l.instance IS NULL OR l.instance = '') ORDER BY r.started_ms, r.id";
     for row in conn.rows(sql, args![repo, loop_name]).await? {
-        let phase: String = row.get(1)?;
-        if !RoundPhase::parse(&phase).is_some_and(RoundPhase::is_at_rest) {
+        if !RoundPhase::read(&row, 1)?.is_at_rest() {
             return row.get(0).map(Some);
         }
     }
     Ok(None)
+}
+
+/// Whether a round is on record, so that it does not start but continues.
+async fn is_recorded(conn: &mut SqlConnection, round: &str) -> SqlResult<bool> {
+    Ok(conn.row("SELECT id FROM rounds WHERE id = $1", args![round]).await?.is_some())
 }
 
 /// The fencing number of a lease, and its holder's instance; 0 for a lease that was never taken.

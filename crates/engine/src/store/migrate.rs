@@ -34,7 +34,15 @@ pub(super) const ALL: &[SchemaMigration] = &[
     version!("0007"),
     version!("0008"),
     version!("0009"),
+    version!("0010"),
+    version!("0011"),
+    version!("0012"),
+    version!("0013"),
+    version!("0014"),
 ];
+
+/// The first version with the journal's end in a row of its own.
+const JOURNAL: i64 = 5;
 
 /// The newest version in a list.
 pub(super) fn newest_version(all: &[SchemaMigration]) -> i64 {
@@ -88,6 +96,11 @@ async fn step_locked(conn: &mut SqlConnection, all: &[SchemaMigration]) -> SqlRe
     let Some(migration) = usize::try_from(found).ok().and_then(|n| all.get(n)) else {
         return Ok(false);
     };
+    if found >= JOURNAL {
+        // Every write begins with this lock, and reads the version behind it: an older process that still has the store
+        // open writes either before this step or not at all.
+        conn.exec(format!("SELECT seq FROM journal WHERE id = 1{}", conn.dialect().lock()), &[]).await?;
+    }
     let dialect = conn.dialect();
     conn.script(migration.common.replace("{key}", dialect.key())).await?;
     let own = match dialect {

@@ -16,34 +16,44 @@ mod lease;
 mod migrate;
 mod money;
 mod open;
+mod patience;
+mod postgres;
 mod process;
 mod questions;
 mod read;
+mod rename;
+mod requests;
 mod reserve;
 mod rows;
 mod sqlite;
+mod tasks;
 mod time;
 mod verify;
 mod words;
+mod workflows;
 
 pub(crate) use append::BODY_MAX;
 pub use autonomy::{CalibrationRow, LevelLogKind, LevelLogRow, ReadingRow, WorkRow};
 pub use error::{StoreError, StoreErrorKind};
 pub use lease::{DISPATCHER, LeaseHolder, LeaseNeeds, LeaseRequest, RoundLease};
 pub use money::{
-    CostRow, CostsBy, CostsQuery, ItemSpend, LedgerRow, RaiseRow, ReservationChange, SpendCeiling, SpendChange,
-    SpendRow, SpendScope,
+    CostRow, CostsBy, CostsQuery, ItemSpend, LedgerRow, LoopSpend, RaiseRow, ReservationChange, SpendCeiling,
+    SpendChange, SpendRow, SpendScope,
 };
 pub use open::{Store, StoreMode};
+pub(crate) use patience::{StorePatience, patiently};
 pub use process::{ProcessInfo, ProcessRow};
 pub use questions::{AnswerRow, AnswerState, QuestionRow, QuestionState};
+pub use requests::{RoundRequestKind, RoundRequestRow, RoundRequestState};
 pub use rows::{
     Checkpoint, InboxRow, ItemRow, LoopRow, NewEvent, OutboxRow, RoundRow, RoundsFilter, RoundsQuery, RowChange,
     StatsChange, StoreBatch, StoredEvent,
 };
+pub use tasks::TaskRow;
 pub use time::{
     AgedRows, CLOCK_AHEAD, CLOCK_TAKEN, FlagRow, LoopFileRow, MemoryRow, ReceiptRow, ReceiptsQuery, RetentionCutoff,
     ScheduleRow, SignalRow,
 };
 pub use verify::{StoreFlaw, VerifyReport};
 pub use words::{InboxKind, InboxRisk, OutboxState, WorkItemState};
+pub use workflows::{WorkflowChange, WorkflowPartRow, WorkflowRow, WorkflowState};

@@ -25,6 +25,26 @@ table! {
 }
 
 table! {
+    /// An addition to the spend of a loop on a day of its zone; negative numbers subtract.
+    #[derive(Default)]
+    LoopSpend in "loop_spend" by ["day", "repo", "loop_name"], since 13;
+    /// The day, `YYYY-MM-DD`.
+    day: String,
+    /// The repository's id.
+    repo: String,
+    /// The loop's name.
+    loop_name: String,
+    /// Money reserved for running work, in millionths of a US dollar.
+    reserved_micros: i64,
+    /// Money spent.
+    settled_micros: i64,
+    /// Tokens reserved.
+    reserved_tokens: i64,
+    /// Tokens spent.
+    settled_tokens: i64,
+}
+
+table! {
     /// An addition to an item's spend over all its rounds; negative numbers subtract.
     #[derive(Default)]
     ItemSpend in "item_spend" by ["repo", "loop_name", "item"], since 2;
@@ -113,8 +133,10 @@ pub struct ReservationChange {
     pub repo: String,
     /// The loop's name.
     pub loop_name: String,
-    /// The day, `YYYY-MM-DD`.
+    /// The day of the user's zone, `YYYY-MM-DD`.
     pub day: String,
+    /// The day of the loop's zone.
+    pub loop_day: String,
     /// The round of the reservation; raises for this round count.
     pub round: String,
     /// The item of the reservation.
@@ -141,7 +163,7 @@ pub struct SpendCeiling {
 /// The scope of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SpendScope {
-    /// One loop of one repository on one day.
+    /// One loop of one repository on one day of its zone.
     Loop,
     /// All loops of one repository on one day.
     Repo,
@@ -198,6 +220,14 @@ impl CostsBy {
             Self::Agent => "agent",
         }
     }
+
+    /// Loops of one name in several repositories are different loops.
+    fn repo_column(self) -> &'static str {
+        match self {
+            Self::Loop => "repo",
+            Self::All | Self::Role | Self::Model | Self::Day | Self::Item | Self::Agent => "CAST('' AS TEXT)",
+        }
+    }
 }
 
 /// A query for costs: a filter and a grouping.
@@ -222,6 +252,8 @@ table! {
     CostRow in "ledger" by [], since 2;
     /// The value that the group has in common; empty if it has none.
     key: String,
+    /// The repository of a loop; empty for other groups, which can have several.
+    repo: String,
     /// The number of its rounds.
     rounds: i64,
     /// The number of its accepted rounds.
@@ -255,18 +287,18 @@ pub(super) fn costs_sql(query: &CostsQuery) -> (String, Vec<SqlArg<'_>>) {
     let accepted: Vec<_> = query.accepted.iter().map(|outcome| hole(&mut args, outcome.arg())).collect();
     let accepted = if accepted.is_empty() { "NULL".to_owned() } else { accepted.join(", ") };
     let limit = hole(&mut args, SqlArg::from(i64::from(query.limit)));
-    let key = query.by.column();
+    let (key, repo) = (query.by.column(), query.by.repo_column());
     let inner =
         ["input", "output", "cache_read", "cache_write", "micros"].map(|c| format!("SUM({c}) AS {c}")).join(", ");
     // PostgreSQL sums big integers as numerics, so the sums are cast.
     let outer = ["input", "output", "cache_read", "cache_write", "micros", "unknown"];
     let outer = outer.map(|c| format!("CAST(SUM(spent.{c}) AS BIGINT)")).join(", ");
     let sql = format!(
-        "SELECT spent.k, COUNT(*), COUNT(CASE WHEN rounds.outcome IN ({accepted}) THEN 1 END), {outer} \
-         FROM (SELECT {key} AS k, round, {inner}, SUM(CASE WHEN known = 0 THEN micros ELSE 0 END) AS unknown \
-               FROM ledger {wheres} GROUP BY {key}, round) spent \
+        "SELECT spent.k, spent.r, COUNT(*), COUNT(CASE WHEN rounds.outcome IN ({accepted}) THEN 1 END), {outer} \
+         FROM (SELECT {key} AS k, {repo} AS r, round, {inner}, SUM(CASE WHEN known = 0 THEN micros ELSE 0 END) AS unknown \
+               FROM ledger {wheres} GROUP BY {key}, {repo}, round) spent \
          LEFT JOIN rounds ON rounds.id = spent.round \
-         GROUP BY spent.k ORDER BY SUM(spent.micros) DESC, spent.k LIMIT {limit}"
+         GROUP BY spent.k, spent.r ORDER BY SUM(spent.micros) DESC, spent.k, spent.r LIMIT {limit}"
     );
     (sql, args)
 }

@@ -4,16 +4,18 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::str::FromStr as _;
+use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
-use sqlx::ConnectOptions as _;
-use sqlx::postgres::PgConnectOptions;
 use tokio::sync::Mutex;
 
-use super::conn::{SqlConnection, SqlDialect, SqlResult};
+use crate::clock;
+
+use super::conn::{SqlConnection, SqlResult};
 use super::error::{ErrorContext as _, StoreError, StoreErrorKind};
 use super::migrate::{self, SchemaMigration};
+use super::patience::ServerContact;
+use super::postgres::PostgresLocation;
 use super::process::{self, ProcessInfo};
 use super::sqlite::{ProcessLock, SqliteAccess, SqliteLocation};
 use super::verify;
@@ -36,6 +38,11 @@ pub struct Store {
     pub(super) lease: Duration,
     pub(super) writer: Mutex<StoreWriter>,
     pub(super) reader: Mutex<Option<SqlConnection>>,
+    /// The connection that renews leases on PostgreSQL, so that a renewal never waits for a write.
+    pub(super) renewer: Mutex<Option<SqlConnection>>,
+    pub(super) contact: ServerContact,
+    /// When the leases end without another renewal, by [`clock::boot_ms`].
+    pub(super) leased_until: AtomicI64,
 }
 
 /// The one connection for writing. It is taken out while it is in use: a future that is dropped in the middle drops its
@@ -43,6 +50,8 @@ pub struct Store {
 #[derive(Default)]
 pub(super) struct StoreWriter {
     pub(super) conn: Option<SqlConnection>,
+    /// The schema that this opening knows. Nothing is written into a newer one.
+    pub(super) schema: i64,
     /// Proves that this opening is alive, for as long as the store lives.
     pub(super) lock: Option<ProcessLock>,
     pub(super) closed: bool,
@@ -98,6 +107,11 @@ impl Store {
         if location.starts_with("postgres://") || location.starts_with("postgresql://") {
             return Self::open_postgres(location, mode).await;
         }
+        if location.contains("://") {
+            // The address may have a password, so it is not shown.
+            let why = "a store is a path, or an address that begins with `postgres://`".to_owned();
+            return Err(StoreErrorKind::Unsuitable(why).during("open the store"));
+        }
         Self::open_sqlite(Path::new(location), mode).await
     }
 
@@ -118,7 +132,9 @@ impl Store {
         let doing = || format!("open store `{}`", place.name());
         match mode {
             StoreMode::Read => read_postgres(&place).await,
-            StoreMode::Write(info) => write_postgres(&place, &info, migrate::ALL).await,
+            StoreMode::Write(info) => {
+                write_postgres(&place.clone().answering_within(info.answer), &info, migrate::ALL).await
+            }
         }
         .during(doing)
     }
@@ -129,13 +145,24 @@ impl Store {
         matches!(self.location, StoreLocation::Postgres(_)) && self.instance.is_some()
     }
 
+    /// A new connection. It counts as contact with the server.
+    pub(super) async fn connect(&self, access: SqliteAccess) -> SqlResult<SqlConnection> {
+        let connected = self.location.connect(access).await;
+        match &connected {
+            Ok(_) => self.contact.connected(self.lease),
+            Err(_) => self.contact.note(&connected),
+        }
+        connected
+    }
+
     pub(super) fn instance(&self) -> SqlResult<&str> {
         self.instance.as_deref().ok_or(StoreErrorKind::ReadOnly)
     }
 
     fn reading(location: StoreLocation, reader: SqlConnection) -> Self {
         let (writer, reader) = (Mutex::default(), Mutex::new(Some(reader)));
-        Self { location, instance: None, lease: Duration::ZERO, writer, reader }
+        let (renewer, contact, leased_until) = (Mutex::default(), ServerContact::default(), AtomicI64::new(0));
+        Self { location, instance: None, lease: Duration::ZERO, writer, reader, renewer, contact, leased_until }
     }
 
     /// Records this process, and returns the store for writing.
@@ -145,16 +172,21 @@ impl Store {
         mut conn: SqlConnection,
         instance: String,
         lock: Option<ProcessLock>,
-        info: &ProcessInfo,
+        (info, all): (&ProcessInfo, &[SchemaMigration]),
     ) -> SqlResult<Self> {
+        let leased_until = AtomicI64::new(process::lease_end(clock::boot_ms(), info.lease));
         process::register(&mut conn, &place, &instance, info).await?;
-        let writer = Mutex::new(StoreWriter { conn: Some(conn), lock, ..StoreWriter::default() });
+        let schema = migrate::newest_version(all);
+        let writer = Mutex::new(StoreWriter { conn: Some(conn), schema, lock, ..StoreWriter::default() });
         Ok(Self {
             location: place,
             instance: Some(instance),
             lease: info.lease,
             writer,
             reader: Mutex::new(Some(reader)),
+            renewer: Mutex::default(),
+            contact: ServerContact::default(),
+            leased_until,
         })
     }
 }
@@ -208,7 +240,7 @@ async fn write_sqlite(mut place: SqliteLocation, info: &ProcessInfo, all: &[Sche
     drop(one);
     place.clear_processes();
     let (instance, lock) = place.announce()?;
-    Store::writing_as(StoreLocation::Sqlite(place), reader, conn, instance, Some(lock), info).await
+    Store::writing_as(StoreLocation::Sqlite(place), reader, conn, instance, Some(lock), (info, all)).await
 }
 
 async fn read_postgres(place: &PostgresLocation) -> SqlResult<Store> {
@@ -221,56 +253,16 @@ async fn read_postgres(place: &PostgresLocation) -> SqlResult<Store> {
 
 async fn write_postgres(place: &PostgresLocation, info: &ProcessInfo, all: &[SchemaMigration]) -> SqlResult<Store> {
     let mut conn = place.connect().await?;
-    debug_assert_eq!(conn.dialect(), SqlDialect::Postgres);
     // One process migrates, under a lock of the database; the others wait for it.
+    conn.wait_for_migrations().await?;
     if migrate::version(&mut conn, all).await? > 0 {
         verify::recent(&mut conn).await?;
     }
     migrate::run(&mut conn, all).await?;
+    conn.wait_as_usual(place).await?;
     let reader = place.connect().await?;
     let instance = crate::random::nonce().map_err(|error| StoreErrorKind::Io(error.to_string()))?;
-    Store::writing_as(StoreLocation::Postgres(place.clone()), reader, conn, instance, None, info).await
-}
-
-/// A server that does not answer at all must not block a start forever.
-const CONNECT: Duration = Duration::from_secs(10);
-
-/// A PostgreSQL database. Its address may hold a password and is never shown.
-#[derive(Clone)]
-pub(super) struct PostgresLocation {
-    options: Box<PgConnectOptions>,
-}
-
-impl PostgresLocation {
-    /// Parses the address (`postgres://…`).
-    fn new(url: &str) -> SqlResult<Self> {
-        let options = PgConnectOptions::from_str(url)
-            .map_err(|_| StoreErrorKind::Unsuitable("the address is not a `postgres://` address".into()))?;
-        let options = options
-            .application_name("loopwright")
-            .options([
-                ("synchronous_commit", "on"),
-                ("lock_timeout", "5s"),
-                ("statement_timeout", "60s"),
-                // A frozen process must not keep others waiting with an open transaction.
-                ("idle_in_transaction_session_timeout", "10s"),
-                ("client_min_messages", "warning"),
-            ])
-            .disable_statement_logging();
-        Ok(Self { options: Box::new(options) })
-    }
-
-    /// The database without its password, for messages.
-    fn name(&self) -> String {
-        let (host, port) = (self.options.get_host(), self.options.get_port());
-        format!("postgres://{host}:{port}/{}", self.options.get_database().unwrap_or_default())
-    }
-
-    async fn connect(&self) -> SqlResult<SqlConnection> {
-        let answer = tokio::time::timeout(CONNECT, self.options.connect()).await;
-        let answer = answer.map_err(|_| StoreErrorKind::Io("the server does not answer".into()))?;
-        Ok(SqlConnection::Postgres(answer?))
-    }
+    Store::writing_as(StoreLocation::Postgres(place.clone()), reader, conn, instance, None, (info, all)).await
 }
 
 #[cfg(test)]
@@ -295,12 +287,6 @@ mod tests {
 
     async fn own(path: &Path, all: &[SchemaMigration]) -> SqlResult<Store> {
         write_sqlite(SqliteLocation::new(path)?, &ProcessInfo::current(1), all).await
-    }
-
-    #[test]
-    fn password_is_not_in_the_name() {
-        let place = PostgresLocation::new("postgres://me:hush@db.example:5433/loops").expect("an address");
-        assert_eq!(place.name(), "postgres://db.example:5433/loops");
     }
 
     #[tokio::test]
@@ -330,6 +316,83 @@ mod tests {
         own(&backup, migrate::ALL).await.expect("the backup is of this version");
     }
 
+    /// A write about no round.
+    async fn write(store: &Store) -> SqlResult<i64> {
+        use super::super::rows::{RowChange, StoreBatch};
+        let flag = FlagRow { name: "look".into(), at_ms: 1, actor: "ada".into(), why: String::new() };
+        let batch = StoreBatch::of_rows(1, vec![RowChange::Flag(flag)]);
+        store.append(batch).await.map_err(|error| error.kind)
+    }
+
+    #[tokio::test]
+    async fn process_that_is_open_writes_nothing_into_a_newer_schema() {
+        let known = migrate::newest_version(migrate::ALL);
+        let newer = Err(StoreErrorKind::Newer { found: known + 1, known });
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("store.db");
+        let url = loopwright_testkit::postgres::server().database();
+        let place = PostgresLocation::new(&url).expect("an address");
+        let info = ProcessInfo::current(1);
+        let older = [own(&path, migrate::ALL).await, write_postgres(&place, &info, migrate::ALL).await];
+        let newest = [own(&path, &and(NEXT)).await, write_postgres(&place, &info, &and(NEXT)).await];
+        for (older, newest) in older.into_iter().zip(newest) {
+            let (older, newest) = (older.expect("the older one"), newest.expect("the newer one"));
+            assert_eq!(write(&older).await, newer);
+            assert_eq!(newest.flags().await.expect("flags"), []);
+            write(&newest).await.expect("its own schema");
+            older.close().await.expect("it still releases what it has");
+        }
+    }
+
+    #[tokio::test]
+    async fn work_under_a_lease_does_not_continue_when_the_lease_has_ended() {
+        let url = loopwright_testkit::postgres::server().database();
+        let lasting = async |lease: u64| {
+            let info = ProcessInfo { lease: Duration::from_secs(lease), ..ProcessInfo::current(1) };
+            Store::open_postgres(&url, StoreMode::Write(info)).await.expect("own")
+        };
+        let (short, long) = (lasting(0).await, lasting(60).await);
+        assert_eq!(short.while_leased(async { 1 }).await, None, "it has ended");
+        assert_eq!(long.while_leased(async { 1 }).await, Some(1));
+        long.leased_until.store(0, std::sync::atomic::Ordering::SeqCst);
+        assert_eq!(long.while_leased(async { 1 }).await, None, "as after a freeze");
+        long.renew().await.expect("it is still its own");
+        assert_eq!(long.while_leased(async { 1 }).await, Some(1));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn openers_wait_for_the_migration_of_another_process_longer_than_for_other_locks() {
+        let server = loopwright_testkit::postgres::server();
+        let url = server.database();
+        let place = PostgresLocation::new(&url).expect("an address").with_lock_timeout("100ms");
+        let info = ProcessInfo::current(1);
+        write_postgres(&place, &info, migrate::ALL).await.expect("this version").close().await.expect("close");
+        // The migration of another process: it has the lock of migrations, and a table for itself.
+        let mut other = place.connect().await.expect("a connection");
+        other.begin().await.expect("begin");
+        other.exec("SELECT pg_advisory_xact_lock(7203114655)", &[]).await.expect("the lock");
+        other.script("LOCK TABLE processes IN ACCESS EXCLUSIVE MODE".to_owned()).await.expect("the table");
+        let openers: Vec<_> = (0..6)
+            .map(|_| {
+                let (place, info) = (place.clone(), info.clone());
+                tokio::spawn(async move { write_postgres(&place, &info, &and(NEXT)).await })
+            })
+            .collect();
+        let late = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' \
+                    AND now() - query_start > interval '300 ms' AND datname = current_database()";
+        let is_late = || server.sql(&url, late) == "6" || openers.iter().any(tokio::task::JoinHandle::is_finished);
+        loopwright_testkit::wait::until("six openers that wait", Duration::from_secs(20), is_late);
+        other.commit().await.expect("the migration is over");
+        for opener in openers {
+            let store = opener.await.expect("no panic").expect("it only had to wait");
+            store.close().await.expect("close");
+        }
+        assert_eq!(server.sql(&url, "SELECT count(*) FROM extra"), "1", "one of them migrated");
+        let mut conn = place.connect().await.expect("a connection");
+        let row = conn.row("SHOW lock_timeout", &[]).await.expect("a query").expect("a row");
+        assert_eq!(row.get::<String>(0).expect("text"), "100ms");
+    }
+
     #[tokio::test]
     async fn migration_to_version_five_fences_a_process_of_an_earlier_version() {
         let url = loopwright_testkit::postgres::server().database();
@@ -344,6 +407,20 @@ mod tests {
         let ours = fence(&mut old).await;
         let new = Store::open_postgres(&url, StoreMode::Write(ProcessInfo::current(1))).await.expect("migrated");
         assert_ne!(fence(&mut old).await, ours, "the older process would write beside the new one");
+        new.close().await.expect("close");
+    }
+
+    #[tokio::test]
+    async fn migration_to_version_thirteen_fences_what_runs_in_an_earlier_version() {
+        let url = loopwright_testkit::postgres::server().database();
+        let mut old = PostgresLocation::new(&url).expect("an address").connect().await.expect("a connection");
+        migrate::run(&mut old, &migrate::ALL[..12]).await.expect("version twelve");
+        let sql = "INSERT INTO leases (name, fence, instance, since_ms, repo, loop_name, locks) \
+                   VALUES ('r1', 3, 'old', 1, 'repo', 'fix', '')";
+        old.exec(sql, &[]).await.expect("a lease");
+        let new = Store::open_postgres(&url, StoreMode::Write(ProcessInfo::current(1))).await.expect("migrated");
+        let lease = super::super::lease::fence(&mut old, "r1").await.expect("a query");
+        assert_eq!(lease, (4, String::new()), "the older process would settle only one of two tables");
         new.close().await.expect("close");
     }
 
@@ -382,7 +459,7 @@ mod tests {
             for (repo, loop_name) in [(None, None), (Some("r"), None), (None, Some("l")), (Some("r"), Some("l"))] {
                 for before in [None, Some((1, String::from("r1")))] {
                     let (repo, loop_name) = (repo.map(Into::into), loop_name.map(Into::into));
-                    let query = RoundsQuery { repo, loop_name, which, before, limit: 9 };
+                    let query = RoundsQuery { repo, loop_name, which, before, offset: 3, limit: 9 };
                     queries.push(select::<RoundRow>(&read::rounds_page(&query).0));
                 }
             }

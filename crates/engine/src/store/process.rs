@@ -11,6 +11,8 @@ use std::time::Duration;
 use super::conn::{SqlArg, SqlColumn, SqlConnection, SqlDialect, SqlResult, SqlRow, args};
 use super::error::StoreErrorKind;
 use super::open::StoreLocation;
+use super::patience::ServerContact;
+use super::postgres;
 use super::rows::{SqlTable, insert_sql, select, table};
 
 /// The process that opens the store for writing. A pid alone is never trusted: the boot and the start time within it
@@ -29,6 +31,8 @@ pub struct ProcessInfo {
     pub since_ms: i64,
     /// How long its leases last without renewal (PostgreSQL only).
     pub lease: Duration,
+    /// How long the database may take for one answer (PostgreSQL only); then the connection counts as lost.
+    pub answer: Duration,
 }
 
 /// Another machine may take over only after three missed renewals, at one a minute.
@@ -50,6 +54,7 @@ impl ProcessInfo {
             start_ticks: stat(pid).map_or(0, |(_, start)| start),
             since_ms,
             lease: LEASE,
+            answer: postgres::ANSWER,
         }
     }
 }
@@ -87,10 +92,14 @@ table! {
 impl ProcessRow {
     fn stat(&self) -> Option<char> {
         let pid = u32::try_from(self.pid).unwrap_or(0);
-        stat(pid).filter(|(_, start)| *start == self.start_ticks).map(|(state, _)| state)
+        // A process that ended and that its parent has not collected yet is gone: it does nothing any more.
+        let is_it = |(state, start): &(char, i64)| *start == self.start_ticks && !matches!(state, 'Z' | 'X' | 'x');
+        stat(pid).filter(is_it).map(|(state, _)| state)
     }
 
-    fn is_of_this_machine(&self) -> bool {
+    /// Whether it runs on this machine, in the same boot and namespace.
+    #[must_use]
+    pub fn is_of_this_machine(&self) -> bool {
         let here = ProcessInfo::current(0);
         (&self.host, &self.boot_id) == (&here.host, &here.boot_id)
     }
@@ -109,12 +118,67 @@ impl fmt::Display for ProcessRow {
     }
 }
 
-/// Whether a recorded process is gone. `now_ms` is the database's clock.
-pub(super) fn is_gone(place: &StoreLocation, row: &ProcessRow, now_ms: i64) -> SqlResult<bool> {
+/// The moments that decide whether a lease that has expired is free.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LeaseExpiry {
+    /// The database's clock.
+    now_ms: i64,
+    /// Leases that were last renewed before this moment may only have missed an outage, until `settled_ms`.
+    since_ms: i64,
+    settled_ms: i64,
+    lease_ms: i64,
+}
+
+impl LeaseExpiry {
+    /// Every lease that has expired is free.
+    pub(super) fn at(now_ms: i64) -> Self {
+        Self { now_ms, since_ms: i64::MIN, settled_ms: i64::MIN, lease_ms: 0 }
+    }
+
+    fn has_expired(&self, lease_until_ms: i64) -> bool {
+        let is_renewed = lease_until_ms.saturating_sub(self.lease_ms) >= self.since_ms;
+        lease_until_ms <= self.now_ms && (is_renewed || self.settled_ms <= self.now_ms)
+    }
+}
+
+/// Reads when a lease has expired. After a restart or a failover of the server, and after an outage that this process
+/// noticed, the others get the length of a lease to renew theirs.
+pub(super) async fn expiry(
+    conn: &mut SqlConnection,
+    contact: &ServerContact,
+    lease: Duration,
+) -> SqlResult<LeaseExpiry> {
+    if conn.dialect() == SqlDialect::Sqlite {
+        return Ok(LeaseExpiry::at(now_ms(conn).await?));
+    }
+    let sql = format!("SELECT {}, {STARTED}, started_ms, seen_ms FROM server WHERE id = 1", conn.dialect().now());
+    let row =
+        conn.row(sql, &[]).await?.ok_or_else(|| StoreErrorKind::Corrupt("the server's start is missing".into()))?;
+    let (now_ms, started_ms, known_ms, seen_ms): (i64, i64, i64, i64) =
+        (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
+    let since_ms = if started_ms == known_ms && !contact.doubts() { seen_ms } else { now_ms };
+    let lease_ms = lease_ms(lease);
+    Ok(LeaseExpiry { now_ms, since_ms, settled_ms: since_ms.saturating_add(lease_ms), lease_ms })
+}
+
+/// The start of this server process. A server that was promoted has another one too.
+const STARTED: &str = "CAST(EXTRACT(EPOCH FROM pg_postmaster_start_time()) * 1000 AS BIGINT)";
+
+/// Records that the server is another one than before, once.
+async fn note_server(conn: &mut SqlConnection) -> SqlResult<()> {
+    let now = conn.dialect().now();
+    let sql =
+        format!("UPDATE server SET started_ms = {STARTED}, seen_ms = {now} WHERE id = 1 AND started_ms <> {STARTED}");
+    conn.exec(sql, &[]).await.map(drop)
+}
+
+/// Whether a recorded process is gone.
+pub(super) fn is_gone(place: &StoreLocation, row: &ProcessRow, expiry: &LeaseExpiry) -> SqlResult<bool> {
     match place {
         StoreLocation::Sqlite(place) => place.is_free(&row.instance),
         StoreLocation::Postgres(_) => {
-            Ok(row.lease_until_ms <= now_ms || (row.is_of_this_machine() && row.stat().is_none()))
+            let is_dead = row.is_of_this_machine() && row.stat().is_none();
+            Ok(is_dead || expiry.has_expired(row.lease_until_ms))
         }
     }
 }
@@ -139,7 +203,10 @@ pub(super) async fn register(
     }
     let lease_until_ms = match conn.dialect() {
         SqlDialect::Sqlite => 0,
-        SqlDialect::Postgres => now_ms(conn).await?.saturating_add(lease_ms(info.lease)),
+        SqlDialect::Postgres => {
+            note_server(conn).await?;
+            now_ms(conn).await?.saturating_add(lease_ms(info.lease))
+        }
     };
     let ProcessInfo { pid, host, boot_id, start_ticks, since_ms, .. } = info.clone();
     let (instance, pid) = (instance.to_owned(), i64::from(pid));
@@ -163,7 +230,7 @@ async fn unused(conn: &mut SqlConnection, place: &StoreLocation) -> SqlResult<Ve
                 false => row.lease_until_ms < now_ms - FORGOTTEN_MS,
             },
         };
-        if is_forgotten && is_gone(place, &row, now_ms)? {
+        if is_forgotten && is_gone(place, &row, &LeaseExpiry::at(now_ms))? {
             gone.push(row.instance);
         }
     }
@@ -172,6 +239,9 @@ async fn unused(conn: &mut SqlConnection, place: &StoreLocation) -> SqlResult<Ve
 
 /// Extends our leases from now on.
 pub(super) async fn extend(conn: &mut SqlConnection, instance: &str, lease: Duration) -> SqlResult<()> {
+    if conn.dialect() == SqlDialect::Postgres {
+        note_server(conn).await?;
+    }
     let now = conn.dialect().now();
     let sql = format!("UPDATE processes SET lease_until_ms = {now} + $1 WHERE instance = $2");
     match conn.exec(sql, args![lease_ms(lease), instance]).await? {
@@ -180,6 +250,28 @@ pub(super) async fn extend(conn: &mut SqlConnection, instance: &str, lease: Dura
     }
 }
 
+/// The end of a lease that is renewed at this moment, in milliseconds.
+pub(super) fn lease_end(now_ms: i64, lease: Duration) -> i64 {
+    now_ms.saturating_add(lease_ms(lease))
+}
+
 fn lease_ms(lease: Duration) -> i64 {
     i64::try_from(lease.as_millis()).unwrap_or(i64::MAX / 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lease_that_expired_while_the_server_was_away_is_not_free_before_it_could_be_renewed() {
+        let expiry = LeaseExpiry { now_ms: 1_000, since_ms: 900, settled_ms: 1_080, lease_ms: 180 };
+        assert!(!expiry.has_expired(800), "it was renewed at 620, and could not be since");
+        assert!(!expiry.has_expired(1_001), "it has not expired");
+        let later = LeaseExpiry { now_ms: 1_080, ..expiry };
+        assert!(later.has_expired(800), "a lease has passed");
+        let much_later = LeaseExpiry { now_ms: 1_079, since_ms: 900, settled_ms: 2_000, lease_ms: 10 };
+        assert!(much_later.has_expired(1_000), "it was renewed since, at 990");
+        assert!(LeaseExpiry::at(1_000).has_expired(1_000));
+    }
 }

@@ -4,8 +4,9 @@ use super::Store;
 use super::conn::{SqlArg, SqlColumn as _, SqlConnection, SqlResult, SqlRow, args};
 use super::error::{ErrorContext as _, StoreError, StoreErrorKind};
 use super::lease::{self, LeaseHolder, RoundLease};
-use super::money::{self, CostRow, CostsQuery, ItemSpend, LedgerRow, RaiseRow, SpendChange, SpendRow, SpendScope};
-use super::process::{self, ProcessRow};
+use super::money::{self, CostRow, CostsQuery, ItemSpend, LedgerRow, LoopSpend, RaiseRow, SpendRow, SpendScope};
+use super::patience::OutageWait;
+use super::process::{self, LeaseExpiry, ProcessRow};
 use super::questions::{self, AnswerRow, QuestionRow};
 use super::reserve;
 use super::rows::{
@@ -31,27 +32,47 @@ const OF_KEY: &str = "WHERE repo = $1 AND loop_name = $2 AND \"key\" = $3";
 
 /// How the reads work.
 impl Store {
-    /// Runs queries on the connection for reading. The connection is taken out while it is in use, and kept only if it
-    /// did not fail. A reader may open a store that was not migrated yet: tables that came with a later version are
-    /// empty then.
+    /// Runs queries on the connection for reading, again if the server is away and the caller waits for it.
     async fn with_reader<T: Default>(
         &self,
         what: &str,
         since: i64,
-        run: impl AsyncFnOnce(&mut SqlConnection) -> SqlResult<T>,
+        run: impl AsyncFnOnce(&mut SqlConnection) -> SqlResult<T> + Clone,
     ) -> Result<T, StoreError> {
-        let doing = || format!("read {what} from store `{}`", self.location.name());
+        let mut outage = OutageWait::of(&self.location);
+        loop {
+            let answer = Box::pin(self.read_once(since, run.clone())).await;
+            self.contact.note(&answer);
+            match answer {
+                Err(kind) if outage.goes_on(&kind).await => {}
+                answer => {
+                    if answer.is_ok() {
+                        outage.end();
+                    }
+                    return answer.during(|| format!("read {what} from store `{}`", self.location.name()));
+                }
+            }
+        }
+    }
+
+    /// The connection is taken out while it is in use, and kept only if it did not fail. A reader may open a store that
+    /// was not migrated yet: tables that came with a later version are empty then.
+    async fn read_once<T: Default>(
+        &self,
+        since: i64,
+        run: impl AsyncFnOnce(&mut SqlConnection) -> SqlResult<T>,
+    ) -> SqlResult<T> {
         let mut slot = self.reader.lock().await;
         let mut conn = match slot.take() {
             Some(conn) => conn,
-            None => self.location.connect(SqliteAccess::Read).await.during(doing)?,
+            None => self.connect(SqliteAccess::Read).await?,
         };
-        let is_older = self.instance.is_none() && since > 1 && verify::version(&mut conn).await.during(doing)? < since;
+        let is_older = self.instance.is_none() && since > 1 && verify::version(&mut conn).await? < since;
         let answer = if is_older { Ok(T::default()) } else { run(&mut conn).await };
-        if !matches!(answer, Err(StoreErrorKind::Io(_))) {
+        if !answer.as_ref().is_err_and(StoreErrorKind::costs_connection) {
             *slot = Some(conn);
         }
-        answer.during(doing)
+        answer
     }
 
     pub(super) async fn fetch<T>(
@@ -80,6 +101,18 @@ fn page(limit: u32) -> i64 {
 
 /// The `WHERE … LIMIT` of a page of rounds with its values.
 pub(super) fn rounds_page(query: &RoundsQuery) -> (String, Vec<SqlArg<'_>>) {
+    let (wheres, mut args) = rounds_filter(query);
+    args.push(SqlArg::from(page(query.limit)));
+    let mut rest = format!("{wheres}ORDER BY started_ms DESC, id DESC LIMIT ${}", args.len());
+    if query.offset > 0 {
+        args.push(SqlArg::from(i64::from(query.offset)));
+        rest.push_str(&format!(" OFFSET ${}", args.len()));
+    }
+    (rest, args)
+}
+
+/// The `WHERE` of a query for rounds with its values.
+fn rounds_filter(query: &RoundsQuery) -> (String, Vec<SqlArg<'_>>) {
     let mut args = Vec::new();
     let mut wheres = Vec::new();
     for (column, value) in [("repo", &query.repo), ("loop_name", &query.loop_name)] {
@@ -102,8 +135,7 @@ pub(super) fn rounds_page(query: &RoundsQuery) -> (String, Vec<SqlArg<'_>>) {
         true => String::new(),
         false => format!("WHERE {} ", wheres.join(" AND ")),
     };
-    args.push(SqlArg::from(page(query.limit)));
-    (format!("{wheres}ORDER BY started_ms DESC, id DESC LIMIT ${}", args.len()), args)
+    (wheres, args)
 }
 
 /// The `WHERE` for the first events of this many rounds.
@@ -133,9 +165,9 @@ impl Store {
         let own = self.instance.as_deref().unwrap_or("-");
         let leases = async |conn: &mut SqlConnection| {
             let mut leases = lease::held(conn, own, &HashSet::new()).await?;
-            let now_ms = process::now_ms(conn).await?;
+            let expiry = self.expiry(conn).await?;
             for lease in leases.iter_mut().filter(|lease| lease.holder == LeaseHolder::Other) {
-                let is_gone = lease.process.as_ref().map(|process| process::is_gone(&self.location, process, now_ms));
+                let is_gone = lease.process.as_ref().map(|process| process::is_gone(&self.location, process, &expiry));
                 if is_gone.transpose()?.unwrap_or(true) {
                     lease.holder = LeaseHolder::Gone;
                 }
@@ -145,15 +177,23 @@ impl Store {
         self.with_reader("leases", ProcessRow::SINCE, leases).await
     }
 
+    /// A reader may see a store that was not migrated yet; it only shows what it finds.
+    async fn expiry(&self, conn: &mut SqlConnection) -> SqlResult<LeaseExpiry> {
+        match self.instance {
+            Some(_) => process::expiry(conn, &self.contact, self.lease).await,
+            None => Ok(LeaseExpiry::at(process::now_ms(conn).await?)),
+        }
+    }
+
     /// The other processes that have the store open for writing and are not gone; oldest first.
     pub async fn others(&self) -> Result<Vec<ProcessRow>, StoreError> {
         let others = async |conn: &mut SqlConnection| {
             let rows = conn.rows(select::<ProcessRow>("ORDER BY since_ms"), &[]).await?;
-            let (now_ms, mut others) = (process::now_ms(conn).await?, Vec::new());
+            let (expiry, mut others) = (self.expiry(conn).await?, Vec::new());
             for row in &rows {
                 let process = ProcessRow::read(row)?;
                 let is_other = self.instance.as_ref() != Some(&process.instance);
-                if is_other && !process::is_gone(&self.location, &process, now_ms)? {
+                if is_other && !process::is_gone(&self.location, &process, &expiry)? {
                     others.push(process);
                 }
             }
@@ -183,6 +223,12 @@ impl Store {
         self.all("WHERE seq > $1 ORDER BY seq LIMIT $2", args![after_seq, page(limit)]).await
     }
 
+    /// The global number of the newest event; 0 without any.
+    pub async fn last_seq(&self) -> Result<i64, StoreError> {
+        let newest: Vec<StoredEvent> = self.all("ORDER BY seq DESC LIMIT 1", args![]).await?;
+        Ok(newest.first().map_or(0, |event| event.seq))
+    }
+
     /// One round by its whole id.
     pub async fn round(&self, id: &str) -> Result<Option<RoundRow>, StoreError> {
         self.one("WHERE id = $1", args![id]).await
@@ -199,6 +245,14 @@ impl Store {
     pub async fn rounds(&self, query: RoundsQuery) -> Result<Vec<RoundRow>, StoreError> {
         let (rest, args) = rounds_page(&query);
         self.all(&rest, &args).await
+    }
+
+    /// The number of all rounds that a query would list, on all its pages.
+    pub async fn count_rounds(&self, query: &RoundsQuery) -> Result<i64, StoreError> {
+        let (wheres, args) = rounds_filter(query);
+        let sql = format!("SELECT count(*) FROM rounds {wheres}");
+        let count = self.fetch(("count of rounds", RoundRow::SINCE), sql, &args, |row| row.get(0)).await?;
+        Ok(count.first().copied().unwrap_or_default())
     }
 
     /// All rounds that have not ended, oldest first.
@@ -234,6 +288,14 @@ impl Store {
     /// The questions in places outside that do not show a decision yet, oldest first.
     pub async fn open_questions(&self, limit: u32) -> Result<Vec<QuestionRow>, StoreError> {
         self.all(questions::OPEN, args![page(limit)]).await
+    }
+
+    /// The latest questions on one issue or pull request, also the closed ones, oldest first.
+    pub async fn questions_on(&self, repo: &str, target: &str, limit: u32) -> Result<Vec<QuestionRow>, StoreError> {
+        let rest = "WHERE repo = $1 AND target = $2 AND place = 'forge' ORDER BY asked_ms DESC, id DESC LIMIT $3";
+        let mut rows = self.all(rest, args![repo, target, page(limit)]).await?;
+        rows.reverse();
+        Ok(rows)
     }
 
     /// A question in a place outside.
@@ -295,12 +357,13 @@ impl Store {
         day: &str,
     ) -> Result<SpendRow, StoreError> {
         let spend = async |conn: &mut SqlConnection| reserve::spend_in(conn, scope, repo, loop_name, day).await;
-        self.with_reader("spend", SpendRow::SINCE, spend).await
+        let since = if scope == SpendScope::Loop { LoopSpend::SINCE } else { SpendRow::SINCE };
+        self.with_reader("spend", since, spend).await
     }
 
-    /// The spend of one day by repository and loop, for `status`.
-    pub async fn spends(&self, day: &str) -> Result<Vec<SpendChange>, StoreError> {
-        self.all("WHERE day = $1 ORDER BY repo, loop_name", args![day]).await
+    /// The spend of loops on the days of their zones from one day on, for `status`.
+    pub async fn loop_spends(&self, from_day: &str) -> Result<Vec<LoopSpend>, StoreError> {
+        self.all("WHERE day >= $1 ORDER BY day, repo, loop_name", args![from_day]).await
     }
 
     /// The spend of one item over all its rounds.

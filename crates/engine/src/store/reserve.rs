@@ -3,7 +3,7 @@
 
 use super::conn::{SqlConnection, SqlResult, SqlRow, args};
 use super::error::StoreErrorKind;
-use super::money::{ItemSpend, ReservationChange, SpendCeiling, SpendChange, SpendRow, SpendScope};
+use super::money::{ItemSpend, LoopSpend, ReservationChange, SpendCeiling, SpendChange, SpendRow, SpendScope};
 use super::rows::{SqlTable, insert_sql, quoted};
 
 /// The first and the last day that a scope sums.
@@ -17,7 +17,8 @@ fn span(scope: SpendScope, day: &str) -> (String, String) {
     }
 }
 
-/// The spend of one day in a scope; for the month's scope, of the day's month.
+/// The spend of one day in a scope; for the month's scope, of the day's month. The day of a loop's scope is one of the
+/// loop's zone.
 pub(super) async fn spend_in(
     conn: &mut SqlConnection,
     scope: SpendScope,
@@ -28,12 +29,12 @@ pub(super) async fn spend_in(
     // PostgreSQL sums big integers as numerics, so the sums are cast.
     let columns = SpendRow::COLUMNS.iter().map(|column| format!("CAST(COALESCE(SUM({column}), 0) AS BIGINT)"));
     let columns = columns.collect::<Vec<_>>().join(", ");
-    let (rest, values) = match scope {
-        SpendScope::Fleet | SpendScope::Month => ("", 2),
-        SpendScope::Repo => (" AND repo = $3", 3),
-        SpendScope::Loop | SpendScope::Item => (" AND repo = $3 AND loop_name = $4", 4),
+    let (table, rest, values) = match scope {
+        SpendScope::Fleet | SpendScope::Month => ("spend", "", 2),
+        SpendScope::Repo => ("spend", " AND repo = $3", 3),
+        SpendScope::Loop | SpendScope::Item => ("loop_spend", " AND repo = $3 AND loop_name = $4", 4),
     };
-    let sql = format!("SELECT {columns} FROM spend WHERE day >= $1 AND day <= $2{rest}");
+    let sql = format!("SELECT {columns} FROM {table} WHERE day >= $1 AND day <= $2{rest}");
     let (first, last) = span(scope, day);
     read_sums(conn.row(sql, &args![&first, &last, repo, loop_name][..values]).await?)
 }
@@ -78,13 +79,15 @@ pub(super) async fn add_sums<T: SqlTable>(conn: &mut SqlConnection, row: &T) -> 
 
 /// Adds the reservation, then checks each ceiling; an error rolls the whole batch back.
 pub(super) async fn reserve(conn: &mut SqlConnection, wanted: &ReservationChange) -> SqlResult<()> {
-    let ReservationChange { repo, loop_name, day, item, micros, tokens, .. } = wanted.clone();
+    let ReservationChange { repo, loop_name, day, loop_day, item, micros, tokens, .. } = wanted.clone();
     let (reserved_micros, reserved_tokens) = (micros, tokens);
     if let Some(item) = item {
         let (repo, loop_name) = (repo.clone(), loop_name.clone());
         add_sums(conn, &ItemSpend { repo, loop_name, item, reserved_micros, reserved_tokens, ..ItemSpend::default() })
             .await?;
     }
+    let own = LoopSpend { day: loop_day, repo: repo.clone(), loop_name: loop_name.clone(), ..LoopSpend::default() };
+    add_sums(conn, &LoopSpend { reserved_micros, reserved_tokens, ..own }).await?;
     add_sums(conn, &SpendChange { day, repo, loop_name, reserved_micros, reserved_tokens, ..SpendChange::default() })
         .await?;
     for ceiling in &wanted.ceilings {
@@ -94,10 +97,11 @@ pub(super) async fn reserve(conn: &mut SqlConnection, wanted: &ReservationChange
 }
 
 async fn spent(conn: &mut SqlConnection, wanted: &ReservationChange, scope: SpendScope) -> SqlResult<SpendRow> {
-    let ReservationChange { repo, loop_name, day, item, .. } = wanted;
+    let ReservationChange { repo, loop_name, day, loop_day, item, .. } = wanted;
     match (scope, item) {
         (SpendScope::Item, Some(item)) => item_spend(conn, repo, loop_name, item).await,
         (SpendScope::Item, None) => Ok(SpendRow::default()),
+        (SpendScope::Loop, _) => spend_in(conn, scope, repo, loop_name, loop_day).await,
         (scope, _) => spend_in(conn, scope, repo, loop_name, day).await,
     }
 }
@@ -111,8 +115,8 @@ async fn with_raises(
     if ceiling.scope != SpendScope::Loop {
         return Ok(*ceiling);
     }
-    let ReservationChange { repo, loop_name, day, round, .. } = wanted;
-    let (micros, tokens) = raised(conn, repo, loop_name, day, round).await?;
+    let ReservationChange { repo, loop_name, loop_day, round, .. } = wanted;
+    let (micros, tokens) = raised(conn, repo, loop_name, loop_day, round).await?;
     let more = |most: Option<i64>, by: i64| most.map(|most| most.saturating_add(by));
     Ok(SpendCeiling { micros: more(ceiling.micros, micros), tokens: more(ceiling.tokens, tokens), ..*ceiling })
 }

@@ -2,16 +2,21 @@
 //! unknown word means damage.
 
 use loopwright_core::autonomy::WorkFate;
+use loopwright_core::level::LoopLevel;
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::round::RoundPhase;
+use loopwright_core::spec::ActionKind;
 
 use super::autonomy::{CalibrationRow, LevelLogRow, ReadingRow, WorkRow};
 use super::conn::{SqlArg, SqlColumn, SqlResult, SqlRow};
 use super::lease::LeaseRequest;
-use super::money::{ItemSpend, LedgerRow, RaiseRow, ReservationChange, SpendChange};
+use super::money::{ItemSpend, LedgerRow, LoopSpend, RaiseRow, ReservationChange, SpendChange};
 use super::questions::{AnswerRow, QuestionRow};
+use super::requests::{RoundRequestRow, RoundRequestState};
+use super::tasks::TaskRow;
 use super::time::{FlagRow, LoopFileRow, MemoryRow, ReceiptRow, RetentionCutoff, ScheduleRow, SignalRow};
 use super::words::{InboxKind, InboxRisk, OutboxState, WorkItemState};
+use super::workflows::WorkflowChange;
 
 /// A row type with its table: columns have the names of the fields.
 pub(super) trait SqlTable: Sized {
@@ -154,6 +159,28 @@ impl StoreBatch {
 /// A row that changes with a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RowChange {
+    /// Inserts a request to a round.
+    NewRequest(RoundRequestRow),
+    /// Ends a pending request to a round.
+    RequestSettled {
+        /// The request.
+        id: String,
+        /// Its end.
+        state: RoundRequestState,
+    },
+    /// Inserts a task. A task that exists is a conflict.
+    NewTask(TaskRow),
+    /// Replaces a task that still has the version before this one.
+    Task(TaskRow),
+    /// Counts a change of the dependencies between tasks, decided on this version of them.
+    TaskGraph {
+        /// The repository.
+        repo: String,
+        /// The version that the change was decided on.
+        version: i64,
+    },
+    /// Changes a workflow or one of its parts.
+    Workflows(WorkflowChange),
     /// Takes a lease, with the next fencing number.
     Lease(LeaseRequest),
     /// The batch's round comes to rest: its lease is released, and a checkpoint records the end of its chain.
@@ -173,6 +200,8 @@ pub enum RowChange {
     Item(ItemRow),
     /// Adds to a day's spend.
     Spend(SpendChange),
+    /// Adds to the spend of a loop on a day of its zone.
+    LoopSpend(LoopSpend),
     /// Adds to a day's reservations if no ceiling is passed.
     Reserve(ReservationChange),
     /// Adds to an item's spend over all its rounds.
@@ -266,6 +295,15 @@ pub enum RowChange {
     Reading(ReadingRow),
     /// Inserts the result of a calibration, or replaces it.
     Calibration(CalibrationRow),
+    /// Gives all rows of a loop another name. The new name has no rounds; its schedule is replaced.
+    LoopRenamed {
+        /// The repository's id.
+        repo: String,
+        /// The name before.
+        from: String,
+        /// The name from now on.
+        to: String,
+    },
     /// Removes receipts and taken signals from before a time, and memories that have expired by the batch's time.
     Prune {
         /// The times before which rows are removed.
@@ -287,6 +325,11 @@ impl RowChange {
     /// Whether only the process that schedules may write it.
     pub(super) fn is_scheduling(&self) -> bool {
         matches!(self, RowChange::Schedule(_) | RowChange::Mark(_) | RowChange::Receipt(_))
+    }
+
+    /// The repository and both names of a loop that gets another name.
+    pub(super) fn renamed(&self) -> Option<(&str, [&str; 2])> {
+        if let RowChange::LoopRenamed { repo, from, to } = self { Some((repo, [from, to])) } else { None }
     }
 
     pub(super) fn schedule(&self) -> Option<&ScheduleRow> {
@@ -316,7 +359,7 @@ table! {
     /// The work item, if the loop has items.
     item: Option<String>,
     /// The level it runs at.
-    level: String,
+    level: LoopLevel,
     /// Its phase.
     phase: RoundPhase,
     /// How it ended.
@@ -369,7 +412,7 @@ table! {
     /// Its position among the round's items.
     position: i64,
     /// The kind of item: a pull request, a comment, …
-    kind: String,
+    kind: ActionKind,
     /// The number of the issue or pull request, or the name of the webhook.
     target: Option<String>,
     /// Its delivery state.
@@ -478,6 +521,8 @@ pub struct RoundsQuery {
     pub which: RoundsFilter,
     /// Only rounds before this (`started_ms`, `id`): the last row of the previous page.
     pub before: Option<(i64, String)>,
+    /// The rows to leave out: those of the pages before.
+    pub offset: u32,
     /// The most rows.
     pub limit: u32,
 }

@@ -3,7 +3,7 @@
 //! Only SQLite opens the database file: closing any other descriptor of it would drop SQLite's own locks of this
 //! process. Everything here checks by path (`stat`), and never recreates a file.
 
-use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::fs::{DirBuilder, DirEntry, File, OpenOptions, Permissions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,6 +15,7 @@ use super::conn::{SqlConnection, SqlResult};
 use super::error::StoreErrorKind;
 use super::migrate;
 use crate::shared_lock::{self, SharedGuard, SharedLock};
+use crate::state_dir::removable_entries;
 
 /// How long a writer waits for another one (a backup, a migration, a second tool) before it reports `Busy`.
 const BUSY: Duration = Duration::from_secs(5);
@@ -177,7 +178,12 @@ impl SqliteLocation {
 
     /// Removes the lock files of processes that are gone. If one cannot be removed, the next start tries again.
     pub(super) fn clear_processes(&self) {
-        for entry in std::fs::read_dir(self.processes()).into_iter().flatten().flatten() {
+        // A file that is not an empty one with a name of ours belongs to others, and a pipe would block its reader.
+        let is_lock = |entry: &DirEntry| {
+            let is_named = entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_hexdigit);
+            is_named && entry.metadata().is_ok_and(|about| about.is_file() && about.len() == 0)
+        };
+        for entry in removable_entries(&self.processes()).into_iter().filter(is_lock) {
             // The lock is held until the file is removed, so that a process that starts now does not take it for its own.
             if let Ok(file) = File::open(entry.path())
                 && file.try_lock().is_ok()
@@ -311,9 +317,11 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let place = SqliteLocation::new(&dir.path().join("store.db")).expect("a path");
         let (gone, _) = place.announce().expect("a lock");
-        std::fs::write(place.processes().join("left"), "").expect("the file of a process that was killed");
+        let [left, other] = ["00ff", "passwd"].map(|name| place.processes().join(name));
+        std::fs::write(&left, "").expect("the file of a process that was killed");
+        std::fs::write(&other, "").expect("a file of another program");
         place.clear_processes();
-        assert!(place.is_free(&gone).expect("a look") && !place.processes().join("left").exists());
+        assert!(place.is_free(&gone).expect("a look") && !left.exists() && other.exists());
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             for _ in 0..2 {

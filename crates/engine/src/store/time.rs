@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::conn::{SqlArg, SqlColumn, SqlConnection, SqlDialect, SqlResult, SqlRow, args};
 use super::error::StoreErrorKind;
 use super::rows::{RowChange, SqlTable, quoted, replaces, table};
+use loopwright_core::dispatch::OccurrenceOutcome;
 
 table! {
     /// The schedule of one loop.
@@ -47,9 +48,8 @@ table! {
     due_ms: i64,
     /// The trigger that made the loop due.
     trigger: String,
-    /// One of `started`, `coalesced`, `missed`, `overlap`, `quiet`, `paused`, `stopped`, `no-work`, `open-max`,
-    /// `backoff` and `failed`.
-    receipt: String,
+    /// The outcome of the occurrence.
+    receipt: OccurrenceOutcome,
     /// The reason, for people.
     reason: String,
     /// The round that was started.

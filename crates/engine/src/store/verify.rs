@@ -3,8 +3,8 @@
 use super::chain;
 use super::conn::{SqlConnection, SqlDialect, SqlResult, args};
 use super::error::{ErrorContext as _, StoreError, StoreErrorKind};
-use super::money::LedgerRow;
-use super::open::Store;
+use super::money::{LedgerRow, LoopSpend};
+use super::open::{Store, StoreLocation};
 use super::rows::{Checkpoint, SqlTable as _, StoredEvent, columns_of};
 use super::sqlite::SqliteAccess;
 use super::time::ReceiptRow;
@@ -230,6 +230,16 @@ impl Store {
         };
         Ok(VerifyReport { events: walk.seq, broken })
     }
+
+    /// The bytes of the database, without its log of recent writes.
+    pub async fn size_bytes(&self) -> Result<u64, StoreError> {
+        let sql = match &self.location {
+            StoreLocation::Sqlite(_) => "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()",
+            StoreLocation::Postgres(_) => "SELECT pg_database_size(current_database())",
+        };
+        let bytes: Vec<i64> = self.fetch(("the size", 1), sql.to_owned(), &[], |row| row.get(0)).await?;
+        Ok(bytes.first().and_then(|bytes| u64::try_from(*bytes).ok()).unwrap_or_default())
+    }
 }
 
 /// Walks the chains up to the head as it was at the beginning, then runs the database's own check of its pages.
@@ -277,7 +287,8 @@ const TOKENS: &str = "input + output + cache_read + cache_write";
 /// An amount that differs between the ledger, the rounds, the days and the items. Each query is one statement, because
 /// another process may be writing.
 async fn unbalanced(conn: &mut SqlConnection) -> SqlResult<Option<StoreFlaw>> {
-    if version(conn).await? < LedgerRow::SINCE {
+    let version = version(conn).await?;
+    if version < LedgerRow::SINCE {
         return Ok(None);
     }
     let rounds = format!(
@@ -294,10 +305,15 @@ async fn unbalanced(conn: &mut SqlConnection) -> SqlResult<Option<StoreFlaw>> {
         );
         return Ok(Some(StoreFlaw { seq: None, round: Some(round), why }));
     }
-    for (place, only, table) in [("days", "", "spend"), ("items", "WHERE item IS NOT NULL", "item_spend")] {
+    let places = [
+        ("days", "", "spend", LedgerRow::SINCE),
+        ("days of loops", "", "loop_spend", LoopSpend::SINCE),
+        ("items", "WHERE item IS NOT NULL", "item_spend", LedgerRow::SINCE),
+    ];
+    for (place, only, table, _) in places.into_iter().filter(|(.., since)| version >= *since) {
         let sum = |what: &str, from: &str| format!("(SELECT CAST(COALESCE(SUM({what}), 0) AS BIGINT) FROM {from})");
         let lines = [sum("micros", &format!("ledger {only}")), sum(TOKENS, &format!("ledger {only}"))].join(", ");
-        let start = |what: &str| if table == "spend" { sum(what, "ledger_start") } else { "0".to_owned() };
+        let start = |what: &str| if table != "item_spend" { sum(what, "ledger_start") } else { "0".to_owned() };
         let sums = [("settled_micros", "micros"), ("settled_tokens", "tokens")];
         let sums = sums.map(|(what, before)| format!("{} + {}", sum(what, table), start(before))).join(", ");
         let row = conn.row(format!("SELECT {lines}, {sums}"), &[]).await?;

@@ -48,10 +48,11 @@ fn row(repo: &str, loop_name: &str, digest: &str, title: String, data: Option<St
     }
 }
 
-/// Identifies one state of a file. Not its content: a file that is changed and changed back has changed twice.
+/// Identifies one state of a file. Not its content: a file that is changed and changed back has changed twice. The
+/// change time counts and not the modification time, which a program can set back.
 fn revision(path: &Path) -> String {
     match path.symlink_metadata() {
-        Ok(meta) => format!("{}.{:09}:{}:{}", meta.mtime(), meta.mtime_nsec(), meta.size(), meta.ino()),
+        Ok(meta) => format!("{}.{:09}:{}:{}", meta.ctime(), meta.ctime_nsec(), meta.size(), meta.ino()),
         Err(_) => format!("gone at {}", last_change_around(path)),
     }
 }
@@ -59,5 +60,5 @@ fn revision(path: &Path) -> String {
 /// When the nearest existing folder of a path changed: a file that is deleted, created and deleted again counts twice.
 fn last_change_around(path: &Path) -> String {
     let folder = path.ancestors().skip(1).find_map(|folder| folder.symlink_metadata().ok());
-    folder.map_or_else(String::new, |meta| format!("{}.{:09}", meta.mtime(), meta.mtime_nsec()))
+    folder.map_or_else(String::new, |meta| format!("{}.{:09}", meta.ctime(), meta.ctime_nsec()))
 }

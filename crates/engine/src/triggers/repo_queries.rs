@@ -2,9 +2,13 @@
 
 use crate::git::{Git, GitCall, GitError, TREE_MAX, UserRepo};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// The most bytes of a commit's subject that are kept.
 const SUBJECT_MAX: usize = 200;
+
+/// Git waits forever for a pipe in the place of a file of ignore rules, and the triggers of all repositories wait for git.
+const IGNORED_DEADLINE: Duration = Duration::from_secs(10);
 
 /// The head of a branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,7 +21,7 @@ pub(crate) struct BranchHead {
 
 /// Folders that git ignores, relative to the root of the working copy and without a trailing slash.
 pub(super) async fn ignored_folders(git: &Git, repo: &UserRepo) -> Result<BTreeSet<String>, GitError> {
-    let call = inside(repo, "git.ls-files").out_max(TREE_MAX);
+    let call = inside(repo, "git.ls-files").out_max(TREE_MAX).deadline(IGNORED_DEADLINE);
     let call = call.args(["-z", "--others", "--ignored", "--exclude-standard", "--directory"]);
     let answer = git.run(call).await?;
     Ok(names(&answer.stdout).filter_map(|name| name.strip_suffix('/').map(str::to_owned)).collect())
@@ -30,6 +34,7 @@ pub(super) async fn ignored_among(git: &Git, repo: &UserRepo, paths: &[String]) 
     }
     // This command cannot take paths literally; with a dot in front each of them is read as a plain path.
     let call = inside(repo, "git.check-ignore").env("GIT_LITERAL_PATHSPECS", "0").out_max(TREE_MAX);
+    let call = call.deadline(IGNORED_DEADLINE);
     let stdin: String = paths.iter().map(|path| format!("./{path}\0")).collect();
     let answer = git.run(call.args(["-z", "--stdin"]).stdin(stdin).allow_exit_one()).await?;
     Ok(names(&answer.stdout).filter_map(|name| name.strip_prefix("./").map(str::to_owned)).collect())

@@ -58,6 +58,10 @@ struct RepoWatch {
 struct PendingEvents {
     paths: BTreeSet<String>,
     folders: BTreeSet<String>,
+    /// Folders that were created or moved in, once they are watched.
+    arrived: Vec<String>,
+    /// Folders that were moved away. The kernel reports no event for the files below them.
+    moved_away: BTreeSet<String>,
     branches: bool,
     /// Events were lost, or there were too many to list their paths.
     lost: bool,
@@ -203,9 +207,12 @@ impl TriggerHub {
         if seen.is_dir && seen.what != FolderEventKind::Gone {
             heard.folders.insert(name.to_owned());
         }
+        if seen.is_dir && seen.is_moved {
+            heard.moved_away.insert(name.to_owned());
+        }
         heard.paths.insert(name.to_owned());
         if heard.paths.len() + heard.folders.len() > PATHS_MAX {
-            (heard.paths, heard.folders, heard.lost) = (BTreeSet::new(), BTreeSet::new(), true);
+            *heard = PendingEvents { branches: heard.branches, lost: true, ..PendingEvents::default() };
         }
         true
     }
@@ -414,16 +421,21 @@ impl TriggerHub {
         if !heard.folders.is_empty() {
             let ground = self.ground(&repo, reach.clone()).await;
             self.repos.entry(id.to_owned()).and_modify(|known| known.scope = ground);
-            let folders = std::mem::take(&mut heard.folders).into_iter().collect();
-            heard.paths.extend(self.watch_tree(id, folders).await);
+            let folders: Vec<String> = std::mem::take(&mut heard.folders).into_iter().collect();
+            heard.paths.extend(self.watch_tree(id, folders.clone()).await);
+            heard.arrived = folders;
         }
         let changed = self.not_ignored(&repo, heard.paths.iter().filter(|path| reach.matches(path)).cloned()).await;
+        let moved_away = self.not_ignored(&repo, heard.moved_away.iter().cloned()).await;
         let root = repo.work_tree;
         let now_ms = self.clock.now_ms();
         let mut whole = true;
         for (name, own) in self.file_loops(id) {
-            let of_loop = changed.iter().filter(|path| own.matches(path)).map(|path| path.as_str());
-            if let Some(row) = files::changed_signal(id, &name, &root, of_loop, now_ms) {
+            let files = changed.iter().filter(|path| own.matches(path));
+            let of_loop = files
+                .chain(own.roots_of(&heard.arrived, &changed))
+                .chain(moved_away.iter().filter(|folder| !own.matches(folder) && own.may_contain(folder)));
+            if let Some(row) = files::changed_signal(id, &name, &root, of_loop.map(String::as_str), now_ms) {
                 whole &= self.send(row).await;
             }
         }

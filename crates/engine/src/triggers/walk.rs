@@ -111,6 +111,13 @@ impl WatchGlobs {
         self.globs.matches(path)
     }
 
+    /// The folders that no glob matches and that contain a matching path. Such a folder counts as changed when it
+    /// arrives: its files are those of an earlier moment if it was only moved away and back.
+    pub(super) fn roots_of<'f>(&self, folders: &'f [String], paths: &[String]) -> impl Iterator<Item = &'f String> {
+        let contains = |folder: &str| paths.iter().any(|path| self.matches(path) && is_within(path, folder));
+        folders.iter().filter(move |folder| !self.matches(folder) && contains(folder))
+    }
+
     /// Whether a folder, by its path relative to the root, can contain a match now or later.
     pub(super) fn may_contain(&self, folder: &str) -> bool {
         self.heads.iter().any(|head| is_within(head, folder) || is_within(folder, head))

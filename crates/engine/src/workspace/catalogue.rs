@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use super::index::{self, IndexEntry};
+use super::index::{self, GITLINK, IndexEntry};
 use super::names::folded;
 
 /// The paths of one base.
@@ -46,6 +46,11 @@ impl PathCatalogue {
     /// Whether the folder exists.
     pub(super) fn has_below(&self, folder: &[u8]) -> bool {
         !self.below(folder).is_empty()
+    }
+
+    /// Whether a submodule is at this path or above it.
+    pub(super) fn is_in_submodule(&self, path: &[u8]) -> bool {
+        with_folders(path).filter_map(|part| self.find(part)).any(|at| self.entries[at].mode == GITLINK)
     }
 
     /// Every spelling of a path or folder that folds to this.

@@ -7,10 +7,12 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::external::ExternalLayer;
 use super::folder::{copy_files, copy_with_time, half_name, is_ours, marked_dir, private_dir, remove_tree, unique};
+use super::layers::CommitLayers;
 use super::{
     CheckoutFiles, CheckoutMethod, Workspace, WorkspaceError, WorkspaceOptions, Workspaces, blocking, io, names, pool,
-    prepared, skeleton,
+    prepared, skeleton, withheld,
 };
 use crate::git::Oid;
 
@@ -41,20 +43,31 @@ impl Workspaces {
         pool::make_room(&self.bases, base).await?;
         let half = half_name(&root);
         let branch = format!("loop/{loop_name}/{round}");
+        let external = self.bases.external(base, making.external).await?;
+        let start = match making.withheld.as_deref() {
+            None | Some([]) => base.clone(),
+            Some(withheld) => self.base_without(base, withheld).await?,
+        };
         let lower = match making.method {
             CheckoutMethod::Copy => {
                 let workspace = Workspace::in_folder(half.clone(), round, base.clone(), None);
-                self.copied(&workspace, &branch).await.map(|()| None)?
+                self.copied(&workspace, &start, &branch, external.as_ref()).await.map(|()| None)?
             }
             CheckoutMethod::Overlay => {
-                let lower = self.bases.layers(base).await?.with_git(reject_git_layers(&making.extra_lower)?);
+                let layers = self.bases.layers(&start).await?.with_external(external.as_ref());
+                let lower = layers.with_git(reject_git_layers(&making.extra_lower)?);
                 let workspace = Workspace::in_folder(half.clone(), round, base.clone(), Some(lower.clone()));
-                overlaid(&workspace, &branch, &lower)?;
+                overlaid(&workspace, &start, &branch, &lower)?;
+                self.add_external(&workspace, external.as_ref(), &layers).await?;
                 Some(lower)
             }
         };
+        if let Some(withheld) = &making.withheld {
+            withheld::write(&half, withheld)?;
+        }
         fs::rename(&half, &root).map_err(io("rename", &half))?;
-        Ok(Workspace::in_folder(root, round, base.clone(), lower))
+        let made = Workspace::in_folder(root, round, base.clone(), lower);
+        Ok(Workspace { withheld: making.withheld.clone(), ..made })
     }
 
     /// The workspace that a round already has, if it is complete and its layers still exist.
@@ -71,7 +84,8 @@ impl Workspaces {
         let lower = lower_of(&root)?;
         let is_whole = lower.iter().flatten().all(|layer| layer.is_dir());
         let base = text.trim().parse().ok().filter(|_| is_whole);
-        Ok(base.map(|base| Workspace::in_folder(root, round, base, lower)))
+        let withheld = withheld::read(&root)?;
+        Ok(base.map(|base| Workspace { withheld, ..Workspace::in_folder(root, round, base, lower) }))
     }
 
     /// Removes the workspace of a round, if there is one. Its path is free when this returns; its bytes are deleted in
@@ -110,10 +124,43 @@ impl Workspaces {
         self.folders().iter().any(|(_, root)| root != folder && stands(root))
     }
 
-    async fn copied(&self, workspace: &Workspace, branch: &str) -> Result<(), WorkspaceError> {
+    /// Records the external content of an overlay, and gives it an index in which git finds it unchanged.
+    async fn add_external(
+        &self,
+        workspace: &Workspace,
+        external: Option<&ExternalLayer>,
+        layers: &CommitLayers,
+    ) -> Result<(), WorkspaceError> {
+        let Some(external) = external else { return Ok(()) };
+        external.record(workspace)?;
+        self.hide_external(external, layers, &workspace.dir.join(".git")).await
+    }
+
+    /// Copies the index of layers into a repository above them, with large files marked as unchanged.
+    pub(super) async fn hide_external(
+        &self,
+        external: &ExternalLayer,
+        layers: &CommitLayers,
+        git_dir: &Path,
+    ) -> Result<(), WorkspaceError> {
+        let (Some(theirs), index) = (layers.index(), git_dir.join("index")) else { return Ok(()) };
+        copy_with_time(&theirs, &index).map_err(io("copy", &theirs))?;
+        external.hide_from_status(self.engine(), &index, self.bases.oid_len()).await
+    }
+
+    async fn copied(
+        &self,
+        workspace: &Workspace,
+        start: &Oid,
+        branch: &str,
+        external: Option<&ExternalLayer>,
+    ) -> Result<(), WorkspaceError> {
         let ready = {
             let _one = self.bases.lock().await?;
-            let ready = self.bases.ready_locked(&workspace.base).await?;
+            // Snapshots for gates copy base's own objects.
+            let base = self.bases.ready_locked(&workspace.base).await?;
+            self.bases.full_pack(&base).await?;
+            let ready = self.bases.ready_locked(start).await?;
             self.bases.full_pack(&ready).await?;
             ready
         };
@@ -121,26 +168,35 @@ impl Workspaces {
         let index = workspace.index();
         fs::copy(ready.index(), &index).map_err(io("copy", &index))?;
         self.engine().checkout_index(&index, &workspace.dir).await?;
+        if let Some(external) = external {
+            external.record(workspace)?;
+            self.bases.fill_external(workspace, &index, &workspace.dir).await?;
+        }
         let (git_dir, format) = (workspace.dir.join(".git"), self.repo().format);
-        let (workspace, branch) = (workspace.clone(), branch.to_owned());
-        blocking(move || {
+        let (workspace, branch, own_index) = (workspace.clone(), branch.to_owned(), git_dir.join("index"));
+        let start = start.clone();
+        let made = blocking(move || {
             let (complete, base) = (workspace.root.join(COMPLETE), &workspace.base);
             let packs = skeleton::write_body(&git_dir, format, &ready.shallow()).map_err(io("create", &git_dir))?;
             copy_files(&ready.packs(), &packs).map_err(io("copy", &packs))?;
-            skeleton::write_head(&git_dir, &branch, base).map_err(io("create", &git_dir))?;
+            skeleton::write_head(&git_dir, &branch, &start).map_err(io("create", &git_dir))?;
             copy_with_time(&index, &git_dir.join("index")).map_err(io("copy", &index))?;
             wait_for_tick(&index, &complete, base.as_str()).map_err(io("write", &complete))
-        })
-        .await
+        });
+        made.await?;
+        match external {
+            Some(external) => external.hide_from_status(self.engine(), &own_index, self.bases.oid_len()).await,
+            None => Ok(()),
+        }
     }
 }
 
 /// The cost does not depend on the number of files in the base.
-fn overlaid(workspace: &Workspace, branch: &str, lower: &[PathBuf]) -> Result<(), WorkspaceError> {
+fn overlaid(workspace: &Workspace, start: &Oid, branch: &str, lower: &[PathBuf]) -> Result<(), WorkspaceError> {
     make_folders(workspace)?;
     let (root, git_dir) = (&workspace.root, workspace.dir.join(".git"));
     private_dir(&git_dir).map_err(io("create", &git_dir))?;
-    skeleton::write_head(&git_dir, branch, &workspace.base).map_err(io("create", &git_dir))?;
+    skeleton::write_head(&git_dir, branch, start).map_err(io("create", &git_dir))?;
     let list = lower.iter().flat_map(|path| [path.as_os_str().as_encoded_bytes(), b"\n"].concat());
     fs::write(root.join(LOWER), list.collect::<Vec<u8>>()).map_err(io("write", root))?;
     fs::write(root.join(COMPLETE), workspace.base.as_str()).map_err(io("write", root))

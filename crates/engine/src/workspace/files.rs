@@ -50,6 +50,39 @@ impl CheckoutFiles {
         }
     }
 
+    /// One folder of the checkout as a read-only mount; `None` if it is not a folder in all layers that have it.
+    #[must_use]
+    pub fn folder_read_only(&self, folder: &Path) -> Option<MountSource> {
+        let (top, lower): (&PathBuf, &[PathBuf]) = match self {
+            Self::Folder(path) => (path, &[]),
+            Self::Overlay { upper, lower, .. } => (upper, lower),
+            Self::Layers(layers) => layers.split_first()?,
+        };
+        let here = std::iter::once(top).chain(lower).map(|layer| layer.join(folder));
+        let present = here.filter_map(|place| Some((fs::symlink_metadata(&place).ok()?, place)));
+        let layers = present.map(|(found, place)| found.is_dir().then_some(place)).collect::<Option<Vec<_>>>()?;
+        match layers.as_slice() {
+            [] => None,
+            [only] => Some(MountSource::ReadOnly(only.clone())),
+            _ => Some(MountSource::Layers(layers)),
+        }
+    }
+
+    /// One plain file of the checkout as a read-only mount; `None` if it is a link, or behind one.
+    #[must_use]
+    pub fn file_read_only(&self, file: &Path) -> Option<MountSource> {
+        let (top, lower): (&PathBuf, &[PathBuf]) = match self {
+            Self::Folder(path) => (path, &[]),
+            Self::Overlay { upper, lower, .. } => (upper, lower),
+            Self::Layers(layers) => layers.split_first()?,
+        };
+        let mut layers = std::iter::once(top).chain(lower);
+        let layer = layers.find(|layer| fs::symlink_metadata(layer.join(file)).is_ok())?;
+        let place = layer.join(file);
+        let is_plain = leads_to(layer, file) && fs::symlink_metadata(&place).is_ok_and(|found| found.is_file());
+        is_plain.then_some(MountSource::ReadOnly(place))
+    }
+
     /// The host's folder with everything that a program wrote.
     #[must_use]
     pub fn written_folder(&self) -> Option<&Path> {

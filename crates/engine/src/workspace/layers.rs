@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 
 use super::base::{BasePool, ReadyBase};
 use super::delta::CommitDelta;
+use super::external::ExternalLayer;
 use super::folder::{half_name, link_files, marked_dir, private_dir, remove_tree};
 use super::index::IndexEntry;
-use super::{Workspace, WorkspaceError, index, io, pool, skeleton};
+use super::{Workspace, WorkspaceError, blocking, index, io, pool, skeleton};
 use crate::git::Oid;
 
 /// The file that names a base's layers; written last, so its presence means "complete".
@@ -45,8 +46,14 @@ impl CommitLayers {
         self.sealed.iter().chain(extra).chain(&self.files).cloned().collect()
     }
 
+    /// With external content above the base's files.
+    pub(super) fn with_external(mut self, external: Option<&ExternalLayer>) -> Self {
+        self.files.splice(0..0, external.map(ExternalLayer::files));
+        self
+    }
+
     /// The index with the stats of these layers' files.
-    fn index(&self) -> Option<PathBuf> {
+    pub(super) fn index(&self) -> Option<PathBuf> {
         self.git.first().map(|git| git.join(".git/index"))
     }
 
@@ -214,7 +221,8 @@ impl BasePool {
 
     /// The layers of a commit that was sealed in a workspace, or of its base.
     pub(super) async fn layers_of(&self, workspace: &Workspace, commit: &Oid) -> Result<CommitLayers, WorkspaceError> {
-        let base = self.layers(&workspace.base).await?;
+        let external = ExternalLayer::of(&workspace.root);
+        let base = self.layers(&workspace.base).await?.with_external(external.as_ref());
         if *commit == workspace.base {
             return Ok(base);
         }
@@ -227,6 +235,18 @@ impl BasePool {
         let git = std::iter::once(place.join("git")).chain(base.git).collect();
         let files = if place.join("whole").is_file() { Vec::new() } else { base.files };
         Ok(CommitLayers { git, sealed: vec![place.join("files")], files })
+    }
+
+    /// Copies the external content of a workspace's base into a whole checkout of a commit.
+    pub(super) async fn fill_external(
+        &self,
+        workspace: &Workspace,
+        index: &Path,
+        files: &Path,
+    ) -> Result<(), WorkspaceError> {
+        let Some(external) = ExternalLayer::of(&workspace.root) else { return Ok(()) };
+        let (entries, files) = (index::read(index, self.oid_len())?, files.to_owned());
+        blocking(move || external.fill(&files, &entries).map_err(io("fill", &files))).await
     }
 
     async fn build_sealed(
@@ -248,6 +268,7 @@ impl BasePool {
         } else {
             self.engine.read_tree(commit, &index).await?;
             self.engine.checkout_index(&index, &files).await?;
+            self.fill_external(workspace, &index, &files).await?;
             fs::write(half.join("whole"), b"").map_err(io("write", half))?;
         }
         self.engine.pack_into(&packs, &format!("{commit}\n^{}\n", workspace.base)).await?;

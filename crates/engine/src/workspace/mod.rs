@@ -23,6 +23,7 @@ mod catalogue;
 mod changes;
 mod create;
 mod delta;
+mod external;
 mod files;
 mod folder;
 mod git_hazards;
@@ -40,6 +41,7 @@ mod skeleton;
 mod snapshot;
 mod survey;
 mod untracked;
+mod withheld;
 
 use std::path::{Path, PathBuf};
 
@@ -47,6 +49,7 @@ use crate::git::{CommitMetadata, EngineRepo, Git, GitError, Oid, UserRepo};
 use crate::shared_lock::SharedLock;
 use base::BasePool;
 
+pub use external::ExternalContent;
 pub use files::CheckoutFiles;
 pub(crate) use files::leads_to;
 pub(crate) use folder::{empty_tree, private_dir, remove_tree, size};
@@ -88,6 +91,10 @@ pub struct WorkspaceOptions {
     /// Further layers above the base's, the first on top: the results of a set-up on the base. They contain no `.git`.
     /// Only overlays have them.
     pub extra_lower: Vec<PathBuf>,
+    /// The content of submodules and large files that it includes.
+    pub external: ExternalContent,
+    /// Paths of base that the workspace does not get; `None` if that is not decided yet.
+    pub withheld: Option<Vec<String>>,
 }
 
 impl From<CheckoutMethod> for WorkspaceOptions {
@@ -116,6 +123,8 @@ pub struct Workspace {
     pub tmp: PathBuf,
     /// The folder in which roles stage their outputs.
     pub outbox: PathBuf,
+    /// The paths of base that it does not have; `None` if that is not decided yet.
+    pub withheld: Option<Vec<String>>,
 }
 
 /// Why a workspace could not be created, sealed or removed.
@@ -167,6 +176,35 @@ pub enum WorkspaceError {
     /// A layer that is to be above a base contains a `.git`, which would hide the base's own.
     #[error("layer `{}` contains a `.git`", .0.display())]
     BadLayer(PathBuf),
+    /// No local clone has the commit of a submodule.
+    #[error(
+        "no local clone of submodule `{path}` has its commit {commit}: run `git submodule update --init --recursive`"
+    )]
+    SubmoduleMissing {
+        /// The submodule's path.
+        path: String,
+        /// The commit that the base names.
+        commit: Oid,
+    },
+    /// Submodules are too many or nested too deep, or one has an unsafe path.
+    #[error("submodule `{0}` is one too many, nested too deep, or has an unsafe path")]
+    TooManySubmodules(String),
+    /// The local store does not have a large file.
+    #[error("the content of `{path}` is not in the local Git LFS store ({why}): run `git lfs fetch`")]
+    LargeFileMissing {
+        /// The file.
+        path: String,
+        /// The problem with the store.
+        why: String,
+    },
+    /// The large files of a base are too large together.
+    #[error("the files of Git LFS up to `{path}` are larger than {} GiB together", max >> 30)]
+    TooManyLargeFiles {
+        /// The first file beyond the limit.
+        path: String,
+        /// The limit in bytes.
+        max: u64,
+    },
     /// A worker thread ended early.
     #[error("a file-system task ended early")]
     TaskLost,
@@ -231,6 +269,11 @@ impl Workspaces {
         &self.bases.engine
     }
 
+    /// The lock under which one set-up of the repository at a time runs.
+    pub(crate) fn setup_lock(&self) -> SharedLock {
+        SharedLock::new(self.root.join("setups.lock"))
+    }
+
     /// The user's repository these workspaces start from.
     pub fn repo(&self) -> &UserRepo {
         &self.bases.repo
@@ -258,6 +301,7 @@ impl Workspace {
             home: inside("home"),
             tmp: inside("tmp"),
             outbox: inside("outbox"),
+            withheld: None,
             root,
         }
     }

@@ -2,6 +2,7 @@
 //! never reads the file system.
 
 use super::WorkspaceError;
+use loopwright_core::outbox::is_invisible;
 
 /// Longer paths cannot be checked out everywhere (PATH_MAX on Linux).
 const PATH_MAX: usize = 4096;
@@ -17,6 +18,9 @@ pub enum NameProblem {
     /// A line break, escape or other control character.
     #[error("the name has a control character")]
     Control,
+    /// A character that people do not see, or that changes the order of others: the name reads as another one.
+    #[error("the name has an invisible or bidirectional character")]
+    Hidden,
     /// `.git`, or a name that another file system treats as `.git`.
     #[error("the name is `.git` or looks like it to another file system")]
     DotGit,
@@ -38,10 +42,18 @@ pub(super) fn check_path(path: &[u8]) -> Result<&str, NameProblem> {
     if text.split(['/', '\\']).any(is_dot_git) {
         return Err(NameProblem::DotGit);
     }
+    if text.chars().any(|c| is_invisible(c) && !is_picture_part(c)) {
+        return Err(NameProblem::Hidden);
+    }
     if text.len() > PATH_MAX || text.split('/').any(|part| part.len() > COMPONENT_MAX) {
         return Err(NameProblem::TooLong);
     }
     Ok(text)
+}
+
+/// A selector between the text and the picture form of a character.
+fn is_picture_part(c: char) -> bool {
+    matches!(c, '\u{fe0e}' | '\u{fe0f}')
 }
 
 /// The form in which two paths collide on a case-insensitive file system.
@@ -109,6 +121,10 @@ mod tests {
         assert_eq!(check_path(b"a\x1b[31m"), Err(NameProblem::Control));
         assert_eq!(check_path("a\u{85}".as_bytes()), Err(NameProblem::Control));
         assert_eq!(check_path(b"a\xff"), Err(NameProblem::NotUtf8));
+        for hidden in ["README\u{202e}txt.sh", "a/b\u{200b}c", "x\u{2066}y", "e\u{e0041}"] {
+            assert_eq!(check_path(hidden.as_bytes()), Err(NameProblem::Hidden), "{hidden:?}");
+        }
+        assert_eq!(check_path("heart \u{2764}\u{fe0f}".as_bytes()), Ok("heart \u{2764}\u{fe0f}"));
         assert_eq!(check_path("a/".repeat(2500).as_bytes()), Err(NameProblem::TooLong));
         assert_eq!(check_path("a".repeat(256).as_bytes()), Err(NameProblem::TooLong));
     }

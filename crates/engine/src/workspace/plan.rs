@@ -47,7 +47,7 @@ impl SealPlan {
         self.files.is_empty() && self.deleted.is_empty()
     }
 
-    fn refuse(&mut self, path: &[u8], why: SealRefusal) {
+    pub(super) fn refuse(&mut self, path: &[u8], why: SealRefusal) {
         self.refused.push(RefusedPath { path: printable(path), why });
     }
 

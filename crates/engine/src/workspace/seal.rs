@@ -15,7 +15,10 @@ use super::plan::SealPlan;
 use super::sealed::{SealLimits, SealedTree};
 use super::survey::{self, CheckoutSurvey, SurveyScope, UnsealableKind};
 use super::untracked::{IgnoreRules, is_litter};
-use super::{CheckoutMethod, Workspace, WorkspaceError, blocking, changes::changes, git_hazards, index, io, prepared};
+use super::{
+    CheckoutMethod, Workspace, WorkspaceError, blocking, changes::changes, external, git_hazards, index, io, prepared,
+    withheld,
+};
 use crate::git::{CommitMetadata, EngineRepo, GitError, GitErrorKind, Oid};
 
 pub(super) async fn seal(
@@ -45,7 +48,10 @@ pub(super) async fn seal(
         })
         .await?;
     }
-    let plan = SealPlan::new(survey, &catalogue, limits);
+    let (catalogue, mut survey) = external::drop_unchanged(engine, workspace, &ready, catalogue, survey).await?;
+    withheld::drop_withheld(&mut survey, workspace.withheld());
+    let mut plan = SealPlan::new(survey, &catalogue, limits);
+    withheld::refuse_folders(&mut plan, workspace.withheld());
     if plan.is_empty() {
         return unchanged(&ready, plan);
     }

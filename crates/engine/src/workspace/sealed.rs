@@ -98,6 +98,9 @@ pub enum SealRefusal {
     /// A pipe, socket or device.
     #[error("not a file, symlink or folder")]
     Special,
+    /// A file with several hard links.
+    #[error("a hard link: the file has another name, which may lie outside the tree")]
+    ManyNames,
     /// A symlink that leads, or could lead, out of the tree.
     #[error("the symlink leads outside the tree")]
     SymlinkOutside,
@@ -105,8 +108,14 @@ pub enum SealRefusal {
     #[error("a nested git repository")]
     NestedRepository,
     /// A submodule was filled, replaced or removed.
-    #[error("a submodule was changed")]
+    #[error("a submodule was changed, and a round cannot change submodules")]
     Submodule,
+    /// The content of a file that Git LFS stores was changed, or a new file belongs there.
+    #[error("Git LFS stores this file, and a round cannot change or add such files")]
+    LargeFile,
+    /// A file in the place of a folder that holds withheld tests.
+    #[error("it takes the place of a folder with withheld tests")]
+    Withheld,
     /// The permissions do not allow reading it.
     #[error("it cannot be read")]
     Unreadable,
@@ -128,8 +137,10 @@ impl From<UnsealableKind> for SealRefusal {
     fn from(odd: UnsealableKind) -> Self {
         match odd {
             UnsealableKind::Special => Self::Special,
+            UnsealableKind::ManyNames => Self::ManyNames,
             UnsealableKind::NestedRepository => Self::NestedRepository,
             UnsealableKind::Submodule => Self::Submodule,
+            UnsealableKind::LargeFile => Self::LargeFile,
             UnsealableKind::Unreadable => Self::Unreadable,
         }
     }

@@ -6,7 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::create::reject_git_layers;
+use super::external::ExternalLayer;
 use super::folder::{copy_files, copy_with_time, half_name, make_read_only, private_dir, remove_tree, unique};
+use super::index::IndexEntry;
 use super::{
     CheckoutFiles, CheckoutMethod, Workspace, WorkspaceError, Workspaces, blocking, index, io, names, skeleton,
 };
@@ -77,6 +79,9 @@ impl Workspaces {
             SnapshotKind::WithGit => {
                 let git_dir = upper.join(".git");
                 skeleton::write_head(&git_dir, "candidate", commit).map_err(io("create", &git_dir))?;
+                if let Some(external) = ExternalLayer::of(&workspace.root) {
+                    self.hide_external(&external, &layers, &git_dir).await?;
+                }
                 CheckoutFiles::Overlay { lower: layers.with_git(extra), upper, work }
             }
             // The kernel requires at least two layers, so an empty folder is on top.
@@ -98,6 +103,10 @@ impl Workspaces {
         let source = self.index_of(workspace, commit).await?;
         fs::copy(&source, &index).map_err(io("copy", &source))?;
         self.engine().checkout_index(&index, &half).await?;
+        if let Some(external) = ExternalLayer::of(&workspace.root) {
+            self.bases.fill_external(workspace, &index, &half).await?;
+            external.hide_from_status(self.engine(), &index, self.bases.oid_len()).await?;
+        }
         match kind {
             SnapshotKind::WithGit => self.add_git(workspace, commit, &half, &index).await?,
             SnapshotKind::ReadOnly => {
@@ -142,8 +151,12 @@ impl Workspaces {
         private_dir(&aside).map_err(io("create", &aside))?;
         let call = self.engine().call("git.checkout-index").index(&index).work_tree(&aside).in_folder(&aside);
         self.engine().git().run(call.args(["--quiet", "-z", "--stdin"]).stdin(known.join("\0"))).await?;
+        let restored = entries.into_iter().filter(|entry| known.iter().any(|path| path.as_bytes() == entry.path));
+        let restored: Vec<IndexEntry> = restored.collect();
+        let external = ExternalLayer::of(&workspace.root);
         let (dest, moved) = (dest.to_owned(), known.clone());
         blocking(move || {
+            external.map_or(Ok(()), |external| external.fill(&aside, &restored)).map_err(io("fill", &aside))?;
             moved.iter().try_for_each(|path| replace(&aside, &dest, path).map_err(io("restore", &dest.join(path))))?;
             remove_tree(&aside).map_err(io("remove", &aside))
         })

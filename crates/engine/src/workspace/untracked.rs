@@ -84,7 +84,11 @@ impl<'a> IgnoreRules<'a> {
             let mut folders = seen.odd.iter().filter(|(_, odd)| *odd == UnsealableKind::Unreadable);
             folders.any(|(folder, _)| path.strip_prefix(folder.as_slice()).is_some_and(|rest| rest.starts_with(b"/")))
         };
-        let is_new = |path: &&[u8]| !path.is_empty() && *path != PR_BODY && !shut(path) && !is_known(path);
+        // Files in a submodule are judged with the submodule.
+        let in_submodule = |path: &[u8]| self.catalogue.is_in_submodule(path);
+        let is_new = |path: &&[u8]| {
+            !path.is_empty() && *path != PR_BODY && !shut(path) && !is_known(path) && !in_submodule(path)
+        };
         let listed: Vec<_> = answer.stdout.split(|byte| *byte == 0).filter(is_new).map(<[u8]>::to_vec).collect();
         let (dir, view) = (self.workspace.dir.clone(), seal::view_of(self.workspace));
         blocking(move || survey::untracked(&dir, &listed, view)).await
@@ -96,7 +100,10 @@ impl<'a> IgnoreRules<'a> {
             UnsealableKind::Special => true,
             // Dropping the folder would also drop the files that base has in it.
             UnsealableKind::Unreadable => !self.catalogue.has_below(path),
-            UnsealableKind::NestedRepository | UnsealableKind::Submodule => false,
+            UnsealableKind::ManyNames
+            | UnsealableKind::NestedRepository
+            | UnsealableKind::Submodule
+            | UnsealableKind::LargeFile => false,
         };
         let asked: BTreeSet<_> = survey.odd.iter().filter(|one| may_go(&one.0, one.1)).cloned().collect();
         // The prefix prevents git from reading a leading colon as a pattern.

@@ -217,12 +217,12 @@ pub(crate) fn write_verdict(invocation: &AgentInvocation, verdict: &Value) {
 
 /// A sink that records reports, and may fail.
 #[derive(Clone, Default)]
-pub(crate) struct Told {
+pub(crate) struct RecordedReports {
     reports: Arc<Mutex<Vec<RoundReport>>>,
     fails: bool,
 }
 
-impl Told {
+impl RecordedReports {
     pub(crate) fn failing() -> Self {
         Self { fails: true, ..Self::default() }
     }
@@ -237,7 +237,7 @@ impl Told {
     }
 }
 
-impl LoopSink for Told {
+impl LoopSink for RecordedReports {
     fn deliver(&self, report: &RoundReport) -> Result<(), SinkError> {
         self.reports.lock().expect("no test panicked here").push(report.clone());
         if self.fails { Err(SinkError::new("the mailbox is full")) } else { Ok(()) }

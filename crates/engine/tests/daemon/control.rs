@@ -55,8 +55,9 @@ async fn resume_ends_the_wait_after_a_failure_without_a_daemon_too() {
     stage.at(30_000);
     show.ear.hears("ended look reported").await;
     show.settled().await;
-    let fates: Vec<_> = show.receipts(&key).await.into_iter().map(|row| (row.due_ms - T0, row.receipt)).collect();
-    let fates: Vec<_> = fates.iter().map(|(at_ms, word)| (at_ms / 1_000, word.as_str())).collect();
+    let fates: Vec<_> =
+        show.receipts(&key).await.into_iter().map(|row| (row.due_ms - T0, row.receipt.word())).collect();
+    let fates: Vec<_> = fates.iter().map(|(at_ms, word)| (at_ms / 1_000, *word)).collect();
     assert_eq!(fates, [(10, "started"), (20, "backoff"), (30, "started")]);
     show.close().await;
 }

@@ -24,7 +24,7 @@ async fn loop_fires_at_its_due_time_and_not_because_a_daemon_started() {
     let receipts = show.receipts(&stage.key("look")).await;
     let rounds = show.rounds().await;
     assert_eq!((receipts.len(), rounds.len()), (1, 1));
-    assert_eq!((receipts[0].receipt.as_str(), receipts[0].round.as_ref()), ("started", Some(&rounds[0].id)));
+    assert_eq!((receipts[0].receipt.word(), receipts[0].round.as_ref()), ("started", Some(&rounds[0].id)));
     assert_eq!((rounds[0].trigger.as_str(), rounds[0].occurrence.as_str()), ("every 1h", "due:2026-05-01T01:00:00Z"));
     show.close().await;
 }

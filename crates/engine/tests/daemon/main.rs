@@ -10,9 +10,11 @@ mod world;
 
 mod after;
 mod blocked;
+mod collection;
 mod control;
 mod due;
 mod fenced;
+mod forge_access;
 mod hand;
 mod locks;
 mod restart;

@@ -33,7 +33,7 @@ async fn loop_that_cannot_be_prepared_gets_a_failed_receipt_and_others_continue(
     show.ear.hears("kept bent failed").await;
     show.settled().await;
     let receipts = show.receipts(&stage.key("bent")).await;
-    assert_eq!((receipts.len(), receipts[0].receipt.as_str()), (1, "failed"));
+    assert_eq!((receipts.len(), receipts[0].receipt.word()), (1, "failed"));
     assert!(receipts[0].reason.contains("it broke"), "{}", receipts[0].reason);
     assert_eq!(show.fates(&stage.key("good")).await, ["60 started"]);
     show.close().await;

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Makes the next writes fail, before or after they took effect.
 #[derive(Default)]
-struct Faults {
-    before: AtomicU32,
+pub(crate) struct Faults {
+    pub(crate) before: AtomicU32,
     after: AtomicU32,
 }
 

@@ -3,11 +3,14 @@
 
 use crate::manual_clock::ManualClock;
 use crate::world::*;
-use loopwright::LoopSpec;
 use loopwright::clock::Clock as _;
+use loopwright::daemon::tick;
+use loopwright::proc::CancelToken;
 use loopwright::raise::BudgetRaise;
 use loopwright::units::{TimeSpan, Usd};
-use loopwright_core::budget::Reservation;
+use loopwright::{Engine, LoopSpec};
+use loopwright_core::budget::{BudgetLimit, Reservation};
+use std::sync::Arc;
 
 #[tokio::test]
 async fn round_that_exceeds_its_time_limit_is_reported_once_and_keeps_its_slot() {
@@ -119,20 +122,57 @@ async fn round_over_its_daily_budget_resumes_on_the_next_day() {
 }
 
 #[tokio::test]
+async fn round_at_its_limit_of_turns_waits_for_a_person_and_not_for_the_next_day() {
+    let stage = Stage::new(vec![every("look", "daily 04:00")]).await;
+    stage.troop.troupe.play("look", Play::Limit(BudgetLimit::Turns));
+    let mut show = stage.open().await;
+    stage.at(4 * HOUR);
+    show.ear.hears("ended look over-budget").await;
+    show.settled().await;
+    let round = show.rounds().await.pop().expect("a round").id;
+    stage.troop.troupe.play("look", Play::Report);
+    stage.at(24 * HOUR + MINUTE);
+    show.settled().await;
+    let row = show.engine.store().round(&round).await.expect("read").expect("a round");
+    assert_eq!(row.phase, loopwright_core::round::RoundPhase::Suspended, "no new day changes a limit of turns");
+    assert_eq!(stage.troop.troupe.starts().len(), 1, "nothing started on the next day before its due time");
+    show.close().await;
+}
+
+#[tokio::test]
 async fn round_over_its_daily_budget_resumes_when_a_person_raises_it() {
     let stage = Stage::new(vec![thrifty()]).await;
     let (mut show, round) = over_budget(&stage).await;
     let raise = |show: &Show, round: Option<String>| {
         let by = Reservation { tokens: 600, usd: Usd(0) };
         let key = stage.key("look");
-        let raise =
-            BudgetRaise { repo: key.repo.to_string(), loop_name: key.name.to_string(), round, by, actor: "ada".into() };
+        let raise = BudgetRaise {
+            repo: key.repo.to_string(),
+            loop_name: key.name.to_string(),
+            round,
+            zone: None,
+            by,
+            actor: "ada".into(),
+        };
         let engine = show.engine.clone();
         async move { loopwright::raise::record_raise(&engine, raise).await.expect("raised") }
     };
     raise(&show, None).await;
     comes_to_its_end(&mut show, &round).await;
     show.close().await;
+}
+
+#[tokio::test]
+async fn one_pass_resumes_a_suspended_round_before_it_starts_another_of_its_loop() {
+    let stage = Stage::new(vec![thrifty()]).await;
+    let (show, round) = over_budget(&stage).await;
+    show.close().await;
+    stage.at(28 * HOUR + MINUTE);
+    let engine = Engine::open(stage.settings()).await.expect("the state directory is free");
+    let pass = tick(engine.clone(), Arc::clone(&stage.troop) as _, stage.limits.clone(), &CancelToken::new()).await;
+    engine.close().await.expect("closed");
+    let rounds = pass.expect("a pass").rounds;
+    assert_eq!(rounds.first().map(|first| &first.round), Some(&round), "{rounds:?}");
 }
 
 #[tokio::test]

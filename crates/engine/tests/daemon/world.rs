@@ -5,6 +5,7 @@ use crate::manual_clock::ManualClock;
 use loopwright::agents::{Agent, AgentCapabilities, AgentError, AgentInvocation, AgentLog, AgentOutcome};
 use loopwright::daemon::{Daemon, DaemonEnd, DaemonJoin, FleetLoops, LoopFleet, PreparedStart, ReadyRound};
 use loopwright::events::{EventKind, EventSink, LiveEvent};
+use loopwright::gc::GcRetention;
 use loopwright::probe::ProbeResult;
 use loopwright::proc::{CancelToken, ProcessRunner, RunEnd, StartedProcess};
 use loopwright::round::{DeliveryOutlet, LoopBindings, RoleAgents, RunRequest};
@@ -12,6 +13,7 @@ use loopwright::spec::{CheckMode, Role};
 use loopwright::store::{ReceiptRow, ReceiptsQuery, RoundRow, RoundsQuery};
 use loopwright::takeover::RoundBinder;
 use loopwright::{AlwaysEscalate, BoxFuture, Engine, EngineError, EngineSettings, LoopLevel, LoopSpec};
+use loopwright_core::budget::BudgetLimit;
 use loopwright_core::dispatch::{ConcurrencyLimits, LoopEntry, LoopKey};
 use loopwright_core::provider::{ProviderTrouble, TroubleKind};
 use loopwright_core::round::{ProbeItem, RoundStarted as Birth};
@@ -42,6 +44,8 @@ pub(crate) enum Play {
     Panic,
     /// Exits with a code.
     Fail,
+    /// Reaches this limit of its round.
+    Limit(BudgetLimit),
     /// Its provider asks to retry later.
     Later(i64),
 }
@@ -85,6 +89,7 @@ impl Troupe {
             // A different number each time: numbers do not make failures different.
             Play::Fail => return ended(3 + i32::try_from(self.starts.borrow().len()).expect("a few"), "no", 0),
             Play::Later(at_ms) => return later(at_ms),
+            Play::Limit(limit) => return AgentOutcome { limit: Some(limit), ..ended(0, "", 0) },
             Play::Report | Play::Use(_) => {}
             Play::Hang => tokio::select! {
                 () = self.free.notified() => {}
@@ -139,6 +144,8 @@ pub(crate) struct Troop {
     loads: watch::Sender<usize>,
     /// The items that the probes of loops find.
     found: Mutex<HashMap<String, Vec<String>>>,
+    /// How long the data of ended rounds stays, if the daemon removes it.
+    kept_ms: Mutex<Option<i64>>,
     repo: (PathBuf, String),
     outlet: Mutex<DeliveryOutlet>,
     pub(crate) troupe: Troupe,
@@ -168,9 +175,14 @@ impl Troop {
         self.found.lock().expect("no test panicked here").insert(name.to_owned(), items);
     }
 
+    /// The daemon removes data of rounds that ended this long ago.
+    pub(crate) fn keep_for(&self, kept_ms: i64) {
+        *self.kept_ms.lock().expect("no test panicked here") = Some(kept_ms);
+    }
+
     fn found(&self, name: &str) -> Option<ProbeResult> {
         let found = self.found.lock().expect("no test panicked here").get(name).cloned()?;
-        let items: Vec<_> = found.into_iter().map(|key| ProbeItem { key, title: None, data: None }).collect();
+        let items: Vec<_> = found.into_iter().map(|key| ProbeItem { key, title: None, data: None, chain: 0 }).collect();
         Some(if items.is_empty() { ProbeResult::None } else { ProbeResult::Items(items) })
     }
 
@@ -254,6 +266,11 @@ impl LoopFleet for Troop {
             })
         })
     }
+
+    fn retention(&self, now_ms: i64) -> Option<GcRetention> {
+        let before_ms = now_ms - (*self.kept_ms.lock().expect("no test panicked here"))?;
+        Some(GcRetention { rounds_before_ms: before_ms, logs_before_ms: before_ms })
+    }
 }
 
 /// A loop that only reports, without a checker, by a cadence.
@@ -303,6 +320,7 @@ fn lines(event: &LiveEvent) -> Vec<String> {
         EventKind::WriteFailed { again_ms, .. } => format!("unkept {again_ms}"),
         EventKind::ChainTooLong { follower, depth } => format!("too-deep {name} {} {depth}", follower.name),
         EventKind::Frozen { by, why } => format!("frozen {by} {why}"),
+        EventKind::Collected { removed, stuck, .. } => format!("collected {removed} {}", stuck.is_some()),
         EventKind::Thawed => "thawed".to_owned(),
         EventKind::Draining { running, .. } => format!("draining {running}"),
         EventKind::Fenced { .. } => "fenced".to_owned(),
@@ -311,7 +329,11 @@ fn lines(event: &LiveEvent) -> Vec<String> {
             format!("sleeps {} due {}", after(until_ms), after(due_ms))
         }
         // The stages of rounds have tests of their own.
-        EventKind::Stage { .. } | EventKind::Recorded { .. } | EventKind::Gate(_) | EventKind::AgentLine { .. } => {
+        EventKind::Stage { .. }
+        | EventKind::Recorded { .. }
+        | EventKind::Gate(_)
+        | EventKind::AgentLine { .. }
+        | EventKind::ProgramLine { .. } => {
             return Vec::new();
         }
         other => format!("{other:?}").to_lowercase(),
@@ -386,6 +408,7 @@ impl Stage {
             go: Notify::new(),
             loads: watch::Sender::new(0),
             found: Mutex::default(),
+            kept_ms: Mutex::default(),
             repo: (world.repo.path().to_owned(), repo.id),
             outlet: Mutex::new(DeliveryOutlet::LocalForge),
             troupe: Troupe::default(),

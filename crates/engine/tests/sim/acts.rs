@@ -9,7 +9,7 @@ use super::story::Story;
 use loopwright::clock::Clock as _;
 use loopwright::proc::CancelToken;
 use loopwright::spec::CheckedSpec;
-use loopwright::store::{InboxRow, SignalRow};
+use loopwright::store::{InboxKind, InboxRow, SignalRow};
 
 impl Story {
     /// Performs one of the actions that are possible now.
@@ -195,7 +195,12 @@ impl Story {
     /// Approves or denies; an approval is sometimes sent twice at once.
     fn answer(&mut self, question: InboxRow) {
         let (engine, world) = (self.life().engine.clone(), self.life().world.clone());
-        let (is_yes, is_twice) = (self.dice.below(3) > 0, self.dice.quarter());
+        let (likes_it, is_twice) = (self.dice.below(3) > 0, self.dice.quarter());
+        let is_yes = match question.kind {
+            // A person who is asked whether an item arrived looks at the forge.
+            InboxKind::InDoubt => self.is_on_the_forge(&question.round),
+            _ => likes_it,
+        };
         let candidate = question.candidate.clone().unwrap_or_default();
         self.life().beside(async move {
             let bind = world.bindings();
@@ -208,6 +213,12 @@ impl Story {
                 drop(yes().await);
             }
         });
+    }
+
+    fn is_on_the_forge(&self, round: &str) -> bool {
+        let pulls = self.state.join("forge").join(&self.world.ground.repo_id).join("pulls");
+        let mut pages = std::fs::read_dir(pulls).into_iter().flatten().flatten();
+        pages.any(|page| std::fs::read_to_string(page.path()).is_ok_and(|text| text.contains(round)))
     }
 
     /// Ends all stops and pauses.

@@ -7,6 +7,7 @@ use loopwright::Engine;
 use loopwright::store::{
     ReceiptRow, ReceiptsQuery, RoundRow, RoundsQuery, ScheduleRow, Store, StoreError, StoredEvent,
 };
+use loopwright_core::dispatch::OccurrenceOutcome;
 use loopwright_testkit::repo::git;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -214,7 +215,7 @@ fn one_at_a_time(round: &RoundRow, events: &[StoredEvent]) -> Result<(), String>
 /// The rounds that receipts name; each is named once, by its own occurrence.
 fn started_rounds(receipts: &[ReceiptRow], rounds: &[RoundRow]) -> Result<Vec<String>, String> {
     let mut named = Vec::new();
-    for receipt in receipts.iter().filter(|receipt| receipt.receipt == "started") {
+    for receipt in receipts.iter().filter(|receipt| receipt.receipt == OccurrenceOutcome::Started) {
         let round = receipt.round.as_ref().ok_or_else(|| format!("P1: started what? {receipt:?}"))?;
         let row = rounds.iter().find(|row| row.id == *round).ok_or_else(|| format!("P2: no round for {receipt:?}"))?;
         if row.occurrence != receipt.occurrence || named.contains(round) {

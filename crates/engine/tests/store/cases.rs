@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loopwright::store::{
-    CostsBy, CostsQuery, DISPATCHER, NewEvent, OutboxState, RaiseRow, ReservationChange, RoundRow, RoundsFilter,
-    RoundsQuery, RowChange, SpendCeiling, SpendChange, SpendScope, Store, StoreError, StoreErrorKind, StoreMode,
+    CostsBy, CostsQuery, DISPATCHER, LoopSpend, NewEvent, OutboxState, RaiseRow, ReceiptsQuery, ReservationChange,
+    RoundRow, RoundsFilter, RoundsQuery, RowChange, SpendCeiling, SpendChange, SpendScope, Store, StoreBatch,
+    StoreError, StoreErrorKind, StoreMode,
 };
 
 use loopwright_core::outcome::RoundOutcome;
@@ -45,6 +46,7 @@ pub(crate) async fn appended_events_and_rows_are_read_again(place: Place) {
     let asked = ["r1", "none"].map(str::to_owned);
     assert_eq!(store.first_events(&asked).await.expect("first events"), events[..1]);
     assert_eq!(store.first_events(&[]).await.expect("nothing"), []);
+    assert!((10_000..100_000_000).contains(&store.size_bytes().await.expect("a size")), "a small database");
 }
 
 pub(crate) async fn rows_are_replaced_and_counters_added(place: Place) {
@@ -101,7 +103,7 @@ pub(crate) async fn writer_with_a_stale_fence_is_refused(place: Place) {
     let rows = loopwright::store::StoreBatch { events: vec![], ..batch("r1", 1, "") };
     let rows = with(rows, [RowChange::Item(item("issue-7", 1))]);
     assert_eq!(kind(store.append(rows).await), fenced, "rows of a round are guarded as well");
-    store.renew().await.expect("a renewal does not fail");
+    assert_eq!(store.renew().await.expect("a renewal does not fail"), ["r1"], "it names what was lost");
     assert_eq!(store.events("r1").await.expect("events").len(), 1);
     assert_eq!(store.item("repo-1", "fix", "issue-7").await.expect("item"), None);
 }
@@ -188,12 +190,71 @@ pub(crate) async fn one_process_schedules_and_is_fenced_when_another_does(place:
     one.append(batch("r1", 0, "started")).await.expect("a round is not the schedule");
 }
 
+pub(crate) async fn loop_is_renamed_only_while_nothing_writes_about_it(place: Place) {
+    use loopwright::store::{LeaseNeeds, LeaseRequest, StoreBatch};
+    let (one, other) = (place.own().await, place.own().await);
+    let rename = |from: &str, to: &str| {
+        let (repo, from, to) = ("repo-1".to_owned(), from.to_owned(), to.to_owned());
+        StoreBatch::of_rows(1, vec![RowChange::LoopRenamed { repo, from, to }])
+    };
+    let dispatcher = |name: &str| LeaseRequest {
+        name: name.into(),
+        repo: String::new(),
+        loop_name: String::new(),
+        needs: LeaseNeeds::Nothing,
+    };
+    // A round is under way, then open, then over; its loop is the one before or the one after.
+    one.append(with(batch("r1", 0, "started"), [lease("r1"), RowChange::Round(round("r1", 1))]))
+        .await
+        .expect("a start");
+    for (from, to) in [("fix", "mend"), ("mend", "fix")] {
+        let refused = kind(other.append(rename(from, to)).await);
+        assert!(refused.to_string().contains("round r1 of `fix`"), "{refused}");
+    }
+    one.append(with(batch("r1", 1, "left"), [RowChange::LeaseEnd])).await.expect("no process runs it");
+    let refused = kind(other.append(rename("fix", "mend")).await);
+    assert!(refused.to_string().contains("round r1 of `fix` is not over"), "{refused}");
+    let mut over = round("r1", 1);
+    (over.phase, over.outcome, over.ended_ms) = (RoundPhase::Ended, Some(RoundOutcome::Reported), Some(2));
+    one.append(StoreBatch::of_rows(1, vec![RowChange::Round(over)])).await.expect("it is over");
+    one.append(StoreBatch::of_rows(1, vec![RowChange::Lease(dispatcher(DISPATCHER))])).await.expect("a daemon");
+    let refused = kind(other.append(rename("fix", "mend")).await);
+    assert!(refused.to_string().contains("loops are scheduled by process"), "{refused}");
+    one.close().await.expect("the daemon ends");
+    other.append(rename("fix", "mend")).await.expect("nothing writes about it");
+    assert_eq!(other.round("r1").await.expect("a query").expect("the round").loop_name, "mend");
+}
+
 pub(crate) async fn unknown_word_in_a_column_is_damage(place: Place) {
     let store = place.own().await;
     store.append(with(batch("r1", 0, "started"), [RowChange::Round(round("r1", 1))])).await.expect("append");
     place.tamper("UPDATE rounds SET phase = 'dreaming'").await.expect("a word");
     let refused = kind(store.round("r1").await);
     assert!(matches!(&refused, StoreErrorKind::Corrupt(why) if why.contains("phase `dreaming`")), "{refused}");
+}
+
+pub(crate) async fn unknown_word_of_any_typed_column_is_damage_and_never_read_as_another_one(place: Place) {
+    let store = place.own().await;
+    let of_round = [RowChange::Round(round("r1", 1)), RowChange::Outbox(outbox("o1", "r1", 0, OutboxState::Staged))];
+    store.append(with(batch("r1", 0, "started"), of_round)).await.expect("append");
+    let others =
+        vec![RowChange::Receipt(receipt("due:a", 5, "missed")), RowChange::LevelLog(super::autonomy::promoted("p", 5))];
+    store.append(StoreBatch::of_rows(5, others)).await.expect("rows");
+    place.tamper("UPDATE outbox SET kind = 'telegram'").await.expect("a word");
+    place.tamper("UPDATE receipts SET receipt = 'dreamt'").await.expect("a word");
+    place.tamper("UPDATE level_log SET level = 'L9'").await.expect("a word");
+    place.tamper("UPDATE rounds SET level = 'L8'").await.expect("a word");
+    let query = ReceiptsQuery { repo: "repo-1".into(), loop_name: "fix".into(), before: None, limit: 9 };
+    let refused = [
+        ("kind of an item `telegram`", store.outbox("r1").await.err()),
+        ("receipt of an occurrence `dreamt`", store.receipts(query).await.err()),
+        ("level `L9`", store.level_log("repo-1", "fix").await.err()),
+        ("level `L8`", store.round("r1").await.err()),
+    ];
+    for (words, refused) in refused {
+        let refused = refused.unwrap_or_else(|| panic!("{words} was read")).kind;
+        assert!(matches!(&refused, StoreErrorKind::Corrupt(why) if why.contains(words)), "{words}: {refused}");
+    }
 }
 
 pub(crate) async fn closed_store_can_be_opened_again(place: Place) {
@@ -278,6 +339,11 @@ pub(crate) async fn rounds_come_in_pages_newest_first(place: Place) {
     assert_eq!(query(of_repo).await, ["r0"]);
     assert_eq!(query(RoundsQuery { which: RoundsFilter::Open, ..base() }).await, ["r3"]);
     assert_eq!(query(RoundsQuery { repo: Some("repo-2".into()), ..base() }).await, [""; 0]);
+    assert_eq!(query(RoundsQuery { offset: 5, ..base() }).await, ["r1", "r0"]);
+    assert_eq!(query(RoundsQuery { offset: 7, ..base() }).await, [""; 0], "beyond the last page");
+    assert_eq!(store.count_rounds(&RoundsQuery { offset: 5, ..base() }).await.expect("a count"), 7, "of all pages");
+    let fix = RoundsQuery { loop_name: Some("fix".into()), ..base() };
+    assert_eq!(store.count_rounds(&fix).await.expect("a count"), 6);
 }
 
 async fn ids(store: &Store, query: RoundsQuery) -> Vec<String> {
@@ -408,7 +474,7 @@ pub(crate) async fn newer_schema_is_refused(place: Place) {
     place.tamper("UPDATE meta SET schema_version = 99").await.expect("a newer loopwright");
     for answer in [place.try_own(Duration::ZERO).await, place.open(StoreMode::Read).await] {
         let Err(refused) = answer else { panic!("a newer store was opened") };
-        assert_eq!(refused.kind, StoreErrorKind::Newer { found: 99, known: 9 });
+        assert_eq!(refused.kind, StoreErrorKind::Newer { found: 99, known: 14 });
     }
 }
 
@@ -479,6 +545,7 @@ pub(crate) async fn every_scope_has_its_own_ceiling_and_names_it(place: Place) {
         RowChange::Reserve(ReservationChange {
             loop_name: loop_name.into(),
             day: day.into(),
+            loop_day: day.into(),
             ceilings: vec![SpendCeiling { scope, micros: Some(most), tokens: None }],
             item: Some("issue-7".into()),
             ..reserved(40)
@@ -527,7 +594,12 @@ pub(crate) async fn raise_counts_for_its_day_or_its_round_only(place: Place) {
     };
     let wanted = |day: &str, round: &str, micros: i64| {
         let ceilings = vec![SpendCeiling { scope: SpendScope::Loop, micros: Some(100), tokens: Some(1_000) }];
-        RowChange::Reserve(ReservationChange { day: day.into(), round: round.into(), ceilings, ..reserved(micros) })
+        RowChange::Reserve(ReservationChange {
+            loop_day: day.into(),
+            round: round.into(),
+            ceilings,
+            ..reserved(micros)
+        })
     };
     let fits = async |n: i64, day: &str, round: &str, micros: i64| {
         let tried = with(batch("try", n, "started"), [wanted(day, round, micros)]);
@@ -560,7 +632,15 @@ fn spent(round_id: &str, start: i64, model: &str, micros: i64) -> Vec<RowChange>
         reserved_tokens: 0,
         settled_tokens: line.input,
     };
-    vec![RowChange::Ledger(line), RowChange::Spend(day)]
+    let own = LoopSpend {
+        day: line.day.clone(),
+        repo: line.repo.clone(),
+        loop_name: line.loop_name.clone(),
+        settled_micros: micros,
+        settled_tokens: line.input,
+        ..LoopSpend::default()
+    };
+    vec![RowChange::Ledger(line), RowChange::Spend(day), RowChange::LoopSpend(own)]
 }
 
 pub(crate) async fn costs_are_summed_by_group_with_accepted_rounds(place: Place) {
@@ -622,5 +702,8 @@ pub(crate) async fn money_that_does_not_add_up_is_found(place: Place) {
     let why = flaw().await.expect("a flaw").why;
     assert!(why.contains("the days to 70 and 10"), "{why}");
     place.tamper("UPDATE spend SET settled_micros = settled_micros - 1").await.expect("a cheaper day");
+    let why = flaw().await.expect("a flaw").why;
+    assert!(why.contains("the days of loops to 70 and 10"), "{why}");
+    place.tamper("UPDATE loop_spend SET settled_micros = settled_micros - 1").await.expect("a cheaper day of the loop");
     assert_eq!(flaw().await, None, "a ledger that was forged everywhere adds up; the journal still has the truth");
 }

@@ -5,9 +5,11 @@ use loopwright::store::{
     NewEvent, OutboxRow, OutboxState, ReceiptRow, ReservationChange, RoundRow, RowChange, ScheduleRow, SignalRow,
     SpendCeiling, SpendScope, StoreBatch, WorkItemState,
 };
-use loopwright_core::dispatch::{RoundClaims, RoundLock};
+use loopwright_core::dispatch::{OccurrenceOutcome, RoundClaims, RoundLock};
+use loopwright_core::level::LoopLevel;
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::round::{RoundPhase, Stage};
+use loopwright_core::spec::ActionKind;
 
 pub(crate) fn event(kind: &str) -> NewEvent {
     NewEvent { kind: kind.into(), body: format!("{{\"kind\":\"{kind}\",\"text\":\"ärger\"}}") }
@@ -54,7 +56,7 @@ pub(crate) fn round(id: &str, started_ms: i64) -> RoundRow {
         occurrence: format!("manual:{id}"),
         trigger: "manual".into(),
         item: None,
-        level: "L2".into(),
+        level: LoopLevel::L2Assisted,
         phase: RoundPhase::At(Stage::Make),
         outcome: None,
         started_ms,
@@ -79,7 +81,7 @@ pub(crate) fn outbox(id: &str, round: &str, position: i64, state: OutboxState) -
         loop_name: "fix".into(),
         repo: "repo-1".into(),
         position,
-        kind: "pull-request".into(),
+        kind: ActionKind::PullRequest,
         target: None,
         state,
         candidate: "c".into(),
@@ -147,6 +149,7 @@ pub(crate) fn reserved(micros: i64) -> ReservationChange {
         repo: "repo-1".into(),
         loop_name: "fix".into(),
         day: "2026-05-01".into(),
+        loop_day: "2026-05-01".into(),
         round: "r1".into(),
         item: None,
         micros,
@@ -200,7 +203,7 @@ pub(crate) fn receipt(occurrence: &str, due_ms: i64, word: &str) -> ReceiptRow {
         occurrence: occurrence.into(),
         due_ms,
         trigger: "daily 02:30".into(),
-        receipt: word.into(),
+        receipt: OccurrenceOutcome::parse(word).expect("a word of receipts"),
         reason: "because".into(),
         round: None,
         count: 1,

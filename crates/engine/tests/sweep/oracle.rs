@@ -79,8 +79,9 @@ fn delivered(world: &World, round: &RoundRow, outbox: &[OutboxRow], wrong: &mut 
     let forge = world.state().join("forge").join(&round.repo);
     let pulls = count(&forge.join("pulls"), ".md");
     let comments = count(&forge.join("issues/7"), ".md");
-    let sent = |kind: &str| outbox.iter().filter(|row| row.kind == kind && row.state.word() == "sent").count();
-    let unsure = |kind: &str| outbox.iter().filter(|row| row.kind == kind && row.state.word() == "in-doubt").count();
+    let sent = |kind: &str| outbox.iter().filter(|row| row.kind.word() == kind && row.state.word() == "sent").count();
+    let unsure =
+        |kind: &str| outbox.iter().filter(|row| row.kind.word() == kind && row.state.word() == "in-doubt").count();
     for (kind, visible) in [("pull-request", pulls), ("issue-comment", comments)] {
         let (sent, unsure) = (sent(kind), unsure(kind));
         if visible < sent || visible > sent + unsure || visible > 1 {

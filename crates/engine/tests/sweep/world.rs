@@ -9,6 +9,7 @@ use loopwright::round::{DeliveryOutlet, DueRecord, LoopBindings, RoleAgents, Run
 use loopwright::seam::Seam;
 use loopwright::store::{ReceiptRow, ScheduleRow, SignalRow};
 use loopwright::{AllowlistGate, Engine, EngineError, EngineSettings};
+use loopwright_core::dispatch::OccurrenceOutcome;
 use loopwright_core::spec::{CheckedSpec, Role, read_loop_file};
 use loopwright_testkit::repo::{TestRepo, TreeDigest};
 use std::path::{Path, PathBuf};
@@ -59,6 +60,31 @@ trouble rate-limited retry-after=3600
 trouble rate-limited retry-after=3600
 ";
 
+/// The same as a goal: a plan, two phases, a proof and an attacker.
+const GOAL: &str = "@ planner
+brief Fix the sum.
+plan <<END
+## Phase 1: notes
+## Phase 2: the sum
+END
+
+@ maker phase=1
+write notes.txt done
+
+@ maker
+replace sum.sh \"$1 - $2\" \"$1 + $2\"
+stage issue-comment-7.md \"The sum adds again.\"
+usage input=100 output=20
+
+@ attacker
+finding severity=high place=sum.sh:2 trigger=none title=claimed <<END
+exit 0
+END
+
+@ checker
+verdict pass correctness=5@sum.sh:2 scope=5@gate:tests tests=4@gate:tests
+";
+
 /// A folder with everything in it.
 pub(crate) struct World {
     root: tempfile::TempDir,
@@ -92,6 +118,18 @@ impl World {
             ),
         );
         repo.commit("providers that say later");
+        Self { before: TreeDigest::of_folder(repo.path()), ..world }
+    }
+
+    /// The same world with a goal loop.
+    pub(crate) fn goal() -> Self {
+        let world = Self::template();
+        let repo = TestRepo::init_at(&world.repo());
+        repo.write(".loopwright/mend.script", GOAL);
+        let keys =
+            "mode: goal-loop\nprover: { exercise: [sh, tests/run.sh] }\nattack: { roles: [security] }\nattempts: 1\n";
+        repo.write(".loopwright/loops/mend.md", LOOP.replace("attempts: 1\n", keys));
+        repo.commit("a goal");
         Self { before: TreeDigest::of_folder(repo.path()), ..world }
     }
 
@@ -210,7 +248,7 @@ fn due(repo: &str) -> DueRecord {
         occurrence: OCCURRENCE.to_owned(),
         due_ms: MARK_MS,
         trigger: "webhook".to_owned(),
-        receipt: "started".to_owned(),
+        receipt: OccurrenceOutcome::Started,
         reason: String::new(),
         round: None,
         count: 1,
@@ -263,6 +301,8 @@ fn plain(repo: &Path) -> LoopBindings {
     LoopBindings {
         agents: RoleAgents::default()
             .with(Role::Maker, scripted(repo, "mend"))
+            .with(Role::Planner, scripted(repo, "mend"))
+            .with(Role::Attacker, scripted(repo, "mend"))
             .with(Role::Checker, scripted(repo, "mend")),
         gate: Arc::new(AllowlistGate::new(["pull-request", "issue-comment"])),
         outlet: DeliveryOutlet::LocalForge,

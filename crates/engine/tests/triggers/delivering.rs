@@ -281,3 +281,51 @@ async fn flood_of_events_is_a_bounded_number_of_signals() {
     assert!((121..=242).contains(&rows), "{rows}");
     assert_eq!(stand.github(SECRET, "d-299", "issues", &issue("OWNER")).await.0, 200, "each of them is known");
 }
+
+/// The limits of time are hours here: only the replacement of slow connections can let the delivery through.
+#[tokio::test]
+async fn three_hundred_slow_connections_do_not_hold_up_a_good_delivery() {
+    let stand = Stand::with(WebhookOptions { patience: Duration::from_secs(7_200), ..options() }).await;
+    let mut slow = Vec::new();
+    for at in 0..300 {
+        let mut stream = TcpStream::connect(stand.hooks.address()).await.expect("connects");
+        let part = if at % 2 == 0 {
+            "POST /hooks/gith"
+        } else {
+            "POST /hooks/github HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{"
+        };
+        stream.write_all(part.as_bytes()).await.expect("written");
+        slow.push(stream);
+    }
+    assert_eq!(stand.github(SECRET, "d-1", "push", &push("main", SHA)).await.0, 202);
+}
+
+#[tokio::test]
+async fn key_of_a_generic_delivery_is_an_item_or_an_error() {
+    let stand = Stand::with(options()).await;
+    let now = SystemClock.now_ms() / 1000;
+    let long = format!("\"{}\"", "x".repeat(201));
+    let cases = [
+        ("\"deploy 7\"", 202, Some("deploy 7")),
+        ("7", 202, Some("7")),
+        ("7.5", 202, Some("7.5")),
+        ("18446744073709551615", 202, Some("18446744073709551615")),
+        // Two such numbers would be the same after they were read.
+        ("9999999999999999999998", 400, None),
+        ("null", 202, None),
+        ("\"\"", 400, None),
+        ("\"two\\nlines\"", 400, None),
+        ("[1]", 400, None),
+        ("true", 400, None),
+        (&long, 400, None),
+    ];
+    for (at, (key, status, item)) in cases.into_iter().enumerate() {
+        let (answered, text) = stand.generic(&format!("id-{at}"), now, &format!("{{\"key\":{key}}}")).await;
+        assert_eq!(answered, status, "{key}: {text}");
+        if status == 202 {
+            assert_eq!(stand.sink.next().await.item.as_deref(), item, "{key}");
+        } else {
+            assert!(text.contains("`key`"), "{key}: {text}");
+        }
+    }
+}

@@ -85,6 +85,27 @@ async fn renamed_and_deleted_files_count_and_the_same_content_written_again_is_n
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn root_folder_of_a_glob_that_is_moved_away_and_a_file_restored_with_its_old_times_are_news() {
+    let (repo, state, sink) = (TestRepo::new(), tempfile::tempdir().expect("a folder"), Sink::new());
+    repo.write("src/a", "1").write("docs/b", "1").commit("first");
+    let watch = start(state.path(), &sink);
+    watch.watch_only(vec![watched(&repo, vec![on_files("code", &["src/**"])]).await]).await;
+    let file = || std::fs::File::options().write(true).open(repo.path().join("src/a")).expect("the file");
+    let before = file().metadata().and_then(|about| about.modified()).expect("its time");
+    for content in ["2", "1", "2"] {
+        repo.write("src/a", content);
+        file().set_modified(before).expect("its old time");
+        assert_eq!(paths(&sink.next().await), "src/a", "{content}");
+    }
+    std::fs::rename(repo.path().join("docs"), repo.path().join("papers")).expect("moved, and no matter");
+    std::fs::rename(repo.path().join("src"), repo.path().join("old")).expect("moved away");
+    assert_eq!(paths(&sink.next().await), "src");
+    std::fs::rename(repo.path().join("old"), repo.path().join("src")).expect("moved back");
+    assert_eq!(paths(&sink.next().await), "src/a src");
+    assert_eq!(sink.rest(), []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_set_of_watched_loops_changes_without_a_gap() {
     let (repo, state, sink) = (TestRepo::new(), tempfile::tempdir().expect("a folder"), Sink::new());
     repo.write("a/x", "1").write("b/x", "1").commit("first");

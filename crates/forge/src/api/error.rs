@@ -35,6 +35,8 @@ pub(crate) struct ApiError {
     pub(crate) retry_at_ms: Option<i64>,
     /// Whether the call could change something.
     pub(crate) writes: bool,
+    /// Whether an earlier call for the same item changed something.
+    pub(crate) is_after_effect: bool,
 }
 
 /// The facts about a call that its error names.
@@ -51,7 +53,7 @@ pub(crate) struct CallContext<'a> {
 
 impl CallContext<'_> {
     fn error(&self, kind: ApiErrorKind, text: String) -> ApiError {
-        ApiError { kind, text, retry_at_ms: None, writes: self.writes }
+        ApiError { kind, text, retry_at_ms: None, writes: self.writes, is_after_effect: false }
     }
 
     /// The error of a call without an answer.
@@ -235,8 +237,18 @@ fn plain(text: &str) -> String {
 }
 
 impl ApiError {
+    /// The same error, after earlier calls for the item that changed something, if `is_begun`.
+    pub(crate) fn after(self, is_begun: bool) -> Self {
+        Self { is_after_effect: self.is_after_effect || is_begun, ..self }
+    }
+
     /// The error of a delivery.
     pub(crate) fn in_delivery(self) -> DeliverError {
+        let is_after_effect = self.is_after_effect;
+        DeliverError { is_after_effect, ..self.without_effect() }
+    }
+
+    fn without_effect(self) -> DeliverError {
         match (self.kind, self.writes) {
             (ApiErrorKind::Lost, true) => DeliverError::in_doubt(self.text).retry_at(self.retry_at_ms),
             (ApiErrorKind::Unavailable | ApiErrorKind::Lost | ApiErrorKind::Conflict, _) => {

@@ -13,7 +13,7 @@ pub(crate) use words::{ForgeWords, LabelMoment};
 
 use crate::inspect::ForgeFinding;
 use loopwright_core::forge::{
-    CheckRun, CommentsOf, ForgeComment, ForgePage, Issue, ItemQuery, PageToken, PullFile, PullRequest,
+    CheckRun, CommentsOf, ForgeComment, ForgePage, Issue, ItemQuery, LabelChange, PageToken, PullFile, PullRequest,
 };
 use loopwright_core::outbox::{InlineComment, ReviewDecision};
 
@@ -176,6 +176,9 @@ pub(crate) trait ForgeApi: Send + Sync + 'static {
         of: CommentsOf,
         from: Option<&PageToken>,
     ) -> impl Future<Output = CallResult<ForgePage<RemoteComment>>> + Send;
+
+    /// The changes of the labels of an item, oldest first.
+    fn label_changes(&self, of: CommentsOf) -> impl Future<Output = CallResult<Vec<LabelChange>>> + Send;
 
     /// The checks of a commit, each with the branch.
     fn checks(&self, commit: &str, branch: Option<&str>) -> impl Future<Output = CallResult<Vec<CheckRun>>> + Send;

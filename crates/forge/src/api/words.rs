@@ -1,5 +1,7 @@
 //! The words of a forge in messages.
 
+use loopwright_core::answer::CommandForm;
+
 /// A forge's names for itself and for its things.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ForgeWords {
@@ -15,6 +17,8 @@ pub(crate) struct ForgeWords {
     pub(crate) push_user: &'static str,
     /// When a new pull request gets its labels.
     pub(crate) labels: LabelMoment,
+    /// How people begin a command in a comment.
+    pub(crate) commands: CommandForm,
 }
 
 /// The moment at which a new pull request gets its labels.

@@ -10,8 +10,13 @@ use crate::api::{
     RemotePull, RemoteRepository, ReviewDraft,
 };
 use crate::base_url::{encode, encode_path};
+use crate::hub_repo::HubRepo;
+use crate::hub_rows::{HubItem, HubPull};
 use crate::inspect::ForgeFinding;
-use loopwright_core::forge::{CheckRun, CommentsOf, ForgePage, ItemQuery, PageToken, PullFile};
+use loopwright_core::answer::CommandForm;
+use loopwright_core::forge::{
+    CheckRun, CommentKind, CommentsOf, ForgePage, ItemQuery, LabelChange, PageToken, PullFile,
+};
 
 pub(crate) const WORDS: ForgeWords = ForgeWords {
     name: "Gitea",
@@ -20,55 +25,48 @@ pub(crate) const WORDS: ForgeWords = ForgeWords {
     rights: "write access",
     push_user: "oauth2",
     labels: LabelMoment::Created,
+    commands: CommandForm::Slash,
 };
 
 /// One repository on Gitea or Forgejo.
 pub(crate) struct Gitea {
-    client: ApiClient,
-    /// `/repos/<owner>/<name>`.
-    repo: String,
+    hub: HubRepo,
 }
 
 impl Gitea {
     pub(crate) fn new(client: ApiClient) -> Self {
-        Self { repo: format!("/repos/{}", encode_path(&client.repository)), client }
-    }
-
-    fn path(&self, rest: &str) -> String {
-        format!("{}{rest}", self.repo)
+        Self { hub: HubRepo::new(client) }
     }
 }
 
 impl ForgeApi for Gitea {
     fn client(&self) -> &ApiClient {
-        &self.client
+        &self.hub.client
     }
 
     async fn branch_head(&self, branch: &str) -> CallResult<Option<String>> {
-        let path = self.path(&format!("/branches/{}", encode_path(branch)));
-        let found: Option<rows::GiteaBranch> = self.client.find(&path, "").await?;
+        let path = self.hub.path(&format!("/branches/{}", encode_path(branch)));
+        let found: Option<rows::GiteaBranch> = self.hub.client.find(&path, "").await?;
         Ok(found.map(|found| found.commit.id))
     }
 
     /// Gitea looks up one pull request by base and head, in any state.
     async fn branch_pulls(&self, branch: &str, base: &str) -> CallResult<Vec<RemotePull>> {
-        let path = self.path(&format!("/pulls/{}/{}", encode(base), encode(branch)));
-        let found: Option<rows::GiteaPull> = self.client.find(&path, "").await?;
+        let path = self.hub.path(&format!("/pulls/{}/{}", encode(base), encode(branch)));
+        let found: Option<HubPull> = self.hub.client.find(&path, "").await?;
         if found.is_none() {
             // A missing repository has the same answer, and must not look like a free branch.
             self.repository().await?;
         }
-        Ok(found.into_iter().filter(|pull| pull.is_of(branch)).map(rows::GiteaPull::row).collect())
+        Ok(found.into_iter().filter(|pull| pull.is_of(branch)).map(rows::pull_row).collect())
     }
 
     async fn pull(&self, number: u64) -> CallResult<RemotePull> {
-        let pull: rows::GiteaPull = self.client.get(&self.path(&format!("/pulls/{number}")), "").await?;
-        Ok(pull.row())
+        Ok(rows::pull_row(self.hub.pull(number).await?))
     }
 
     async fn issue(&self, number: u64) -> CallResult<RemoteIssue> {
-        let issue: rows::GiteaIssue = self.client.get(&self.path(&format!("/issues/{number}")), "").await?;
-        Ok(issue.row())
+        self.hub.issue(number).await
     }
 
     async fn create_pull(&self, new: &PullDraft<'_>) -> CallResult<RemotePull> {
@@ -92,7 +90,7 @@ impl ForgeApi for Gitea {
     }
 
     async fn add_comment(&self, of: CommentsOf, body: &str) -> CallResult<RemoteComment> {
-        self.write_comment(of, body).await
+        self.hub.add_comment(of, body).await
     }
 
     async fn add_review(&self, pull: &RemotePull, new: &ReviewDraft<'_>) -> CallResult<RemoteComment> {
@@ -101,7 +99,7 @@ impl ForgeApi for Gitea {
 
     async fn find_review(&self, pull: u64, new: &ReviewDraft<'_>) -> CallResult<Option<RemoteComment>> {
         let reviews = self.read_reviews(pull).await?;
-        Ok(reviews.into_iter().find(|review| review.has(new.marker)).map(|review| review.row(rows::REVIEW)))
+        Ok(reviews.into_iter().find(|review| review.has(new.marker)).map(|review| review.row(CommentKind::Review)))
     }
 
     async fn contained(&self, branch: &str, commit: &str) -> CallResult<Option<RemoteCommit>> {
@@ -109,7 +107,7 @@ impl ForgeApi for Gitea {
     }
 
     async fn set_status(&self, commit: &str, context: &str, text: &str) -> CallResult<()> {
-        self.write_status(commit, context, text).await
+        self.hub.set_status(commit, context, text).await
     }
 
     async fn pulls(&self, query: &ItemQuery, from: Option<&PageToken>) -> CallResult<ForgePage<RemotePull>> {
@@ -122,12 +120,16 @@ impl ForgeApi for Gitea {
 
     async fn newest_issues(&self, from: Option<&PageToken>) -> CallResult<ForgePage<RemoteIssue>> {
         let first = "type=issues&state=all&limit=50&page=1";
-        let page = self.client.page::<rows::GiteaIssue>(&self.path("/issues"), first, from).await?;
-        Ok(ForgePage { rows: page.rows.into_iter().map(rows::GiteaIssue::row).collect(), next: page.next })
+        let page = self.hub.client.page::<HubItem>(&self.hub.path("/issues"), first, from).await?;
+        Ok(ForgePage { rows: page.rows.into_iter().map(HubItem::row).collect(), next: page.next })
     }
 
     async fn comments(&self, of: CommentsOf, from: Option<&PageToken>) -> CallResult<ForgePage<RemoteComment>> {
         Ok(ForgePage::cut(self.read_comments(of).await?, from))
+    }
+
+    async fn label_changes(&self, of: CommentsOf) -> CallResult<Vec<LabelChange>> {
+        self.read_label_changes(of).await
     }
 
     async fn checks(&self, commit: &str, branch: Option<&str>) -> CallResult<Vec<CheckRun>> {
@@ -139,25 +141,21 @@ impl ForgeApi for Gitea {
     }
 
     async fn own_account(&self) -> CallResult<Option<String>> {
-        let user: rows::GiteaUser = self.client.get("/user", "").await?;
-        Ok(Some(user.id.to_string()))
+        Ok(Some(self.hub.user().await?.id.to_string()))
     }
 
     async fn repository(&self) -> CallResult<RemoteRepository> {
-        let repo: rows::GiteaRepository = self.client.get(&self.repo, "").await?;
-        let (default_branch, archived) = (repo.default_branch, repo.archived);
-        let may_push = repo.permissions.map(|permissions| permissions.push);
-        Ok(RemoteRepository { default_branch, archived, may_push, has_issues: None })
+        self.hub.repository().await
     }
 
     async fn is_protected(&self, branch: &str) -> CallResult<Option<bool>> {
-        let path = self.path(&format!("/branches/{}", encode_path(branch)));
-        let found: Option<rows::GiteaBranch> = self.client.find(&path, "").await?;
+        let path = self.hub.path(&format!("/branches/{}", encode_path(branch)));
+        let found: Option<rows::GiteaBranch> = self.hub.client.find(&path, "").await?;
         Ok(found.map(|found| found.protected))
     }
 
     async fn account(&self) -> CallResult<(String, Option<ForgeFinding>)> {
-        let user: rows::GiteaUser = self.client.get("/user", "").await?;
+        let user = self.hub.user().await?;
         Ok((format!("`{}`", user.login), None))
     }
 }

@@ -2,8 +2,8 @@
 
 use super::{Gitea, rows};
 use crate::api::{ApiErrorKind, CallResult, PullDraft, RemoteComment, RemoteIssue, RemotePull, ReviewDraft};
+use crate::hub_rows::{HubItem, HubLabel, HubPull};
 use hyper::Method;
-use loopwright_core::forge::{CommentKind, CommentsOf};
 use loopwright_core::outbox::{DiffSide, InlineComment, ReviewDecision};
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ impl Gitea {
         let body = json!({
             "title": title, "body": new.body, "head": new.branch, "base": new.base_branch, "labels": labels,
         });
-        let pull: rows::GiteaPull = self.client.post(&self.path("/pulls"), &body).await?;
+        let pull: HubPull = self.hub.client.post(&self.hub.path("/pulls"), &body).await?;
         Ok(pull.row())
     }
 
@@ -27,25 +27,25 @@ impl Gitea {
         if new.reviewers.is_empty() {
             return Ok(());
         }
-        let path = self.path(&format!("/pulls/{number}/requested_reviewers"));
-        self.client.post::<Value>(&path, &json!({ "reviewers": new.reviewers })).await.map(drop)
+        let path = self.hub.path(&format!("/pulls/{number}/requested_reviewers"));
+        self.hub.client.post::<Value>(&path, &json!({ "reviewers": new.reviewers })).await.map(drop)
     }
 
     /// Gitea's interface wants the numbers of labels. A label that does not exist is created; one that the token may
     /// not create is left out.
     async fn label_ids(&self, names: &[String]) -> CallResult<Vec<i64>> {
-        let path = self.path("/labels");
+        let path = self.hub.path("/labels");
         if names.is_empty() {
             return Ok(Vec::new());
         }
-        let (known, _) = self.client.first_rows::<rows::GiteaLabel>(&path, "limit=50&page=1", LABEL_PAGES_MAX).await?;
+        let (known, _) = self.hub.client.first_rows::<HubLabel>(&path, "limit=50&page=1", LABEL_PAGES_MAX).await?;
         let mut ids = Vec::new();
         for name in names {
             if let Some(label) = known.iter().find(|label| label.name == *name) {
                 ids.push(label.id);
                 continue;
             }
-            match self.client.post::<rows::GiteaLabel>(&path, &json!({ "name": name, "color": LABEL_COLOUR })).await {
+            match self.hub.client.post::<HubLabel>(&path, &json!({ "name": name, "color": LABEL_COLOUR })).await {
                 Ok(label) => ids.push(label.id),
                 Err(error) if matches!(error.kind, ApiErrorKind::Access | ApiErrorKind::Rejected) => {}
                 // A label is no visible item, so a lost answer leaves no doubt about one.
@@ -56,30 +56,23 @@ impl Gitea {
     }
 
     pub(super) async fn write_labels(&self, number: u64, labels: &[String]) -> CallResult<()> {
-        let path = self.path(&format!("/issues/{number}/labels"));
+        let path = self.hub.path(&format!("/issues/{number}/labels"));
         let labels = self.label_ids(labels).await?;
-        self.client.post::<Value>(&path, &json!({ "labels": labels })).await.map(drop)
+        self.hub.client.post::<Value>(&path, &json!({ "labels": labels })).await.map(drop)
     }
 
     pub(super) async fn write_text(&self, pull: &RemotePull, title: &str, body: &str) -> CallResult<()> {
-        let path = self.path(&format!("/pulls/{}", pull.row.about.number));
+        let path = self.hub.path(&format!("/pulls/{}", pull.row.about.number));
         let title = if pull.row.draft { rows::draft_title(title) } else { title.to_owned() };
         let text = json!({ "title": title, "body": body });
-        self.client.write::<Value>(Method::PATCH, &path, &text).await.map(drop)
+        self.hub.client.write::<Value>(Method::PATCH, &path, &text).await.map(drop)
     }
 
     pub(super) async fn write_issue(&self, title: &str, body: &str, labels: &[String]) -> CallResult<RemoteIssue> {
         let labels = self.label_ids(labels).await?;
         let body = json!({ "title": title, "body": body, "labels": labels });
-        let issue: rows::GiteaIssue = self.client.post(&self.path("/issues"), &body).await?;
+        let issue: HubItem = self.hub.client.post(&self.hub.path("/issues"), &body).await?;
         Ok(issue.row())
-    }
-
-    pub(super) async fn write_comment(&self, of: CommentsOf, body: &str) -> CallResult<RemoteComment> {
-        let (CommentsOf::Pull(number) | CommentsOf::Issue(number)) = of;
-        let path = self.path(&format!("/issues/{number}/comments"));
-        let comment: rows::GiteaComment = self.client.post(&path, &json!({ "body": body })).await?;
-        Ok(comment.row(CommentKind::Plain))
     }
 
     pub(super) async fn write_review(&self, pull: &RemotePull, new: &ReviewDraft<'_>) -> CallResult<RemoteComment> {
@@ -89,16 +82,7 @@ impl Gitea {
             None => "COMMENT",
         };
         let comments: Vec<Value> = new.comments.iter().map(line_comment).collect();
-        let body = json!({ "commit_id": pull.row.head, "body": new.body, "event": event, "comments": comments });
-        let path = self.path(&format!("/pulls/{}/reviews", pull.row.about.number));
-        let review: rows::GiteaComment = self.client.post(&path, &body).await?;
-        Ok(review.row(rows::REVIEW))
-    }
-
-    pub(super) async fn write_status(&self, commit: &str, context: &str, text: &str) -> CallResult<()> {
-        let path = self.path(&format!("/statuses/{commit}"));
-        let body = json!({ "state": "success", "context": context, "description": text });
-        self.client.post::<Value>(&path, &body).await.map(drop)
+        self.hub.add_review(pull, event, new.body, &comments).await
     }
 }
 

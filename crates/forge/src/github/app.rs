@@ -130,6 +130,7 @@ impl AppTokens {
             text: format!("GitHub: the answer to {path} is not as documented: {error}"),
             retry_at_ms: None,
             writes: false,
+            is_after_effect: false,
         };
         serde_json::from_slice(&answer.body).map_err(garbled)
     }
@@ -147,6 +148,7 @@ impl AppTokens {
             text: "the private key of the GitHub App cannot sign".to_owned(),
             retry_at_ms: None,
             writes: false,
+            is_after_effect: false,
         })?;
         Ok(SecretText::new(format!("Bearer {text}.{}", URL_SAFE_NO_PAD.encode(signature))))
     }

@@ -13,9 +13,14 @@ use crate::api::{
     RemotePull, RemoteRepository, ReviewDraft,
 };
 use crate::base_url::{encode, encode_path};
+use crate::hub_repo::HubRepo;
+use crate::hub_rows::{HubComment, HubPull};
 use crate::inspect::ForgeFinding;
 use hyper::header::{ACCEPT, HeaderName, HeaderValue};
-use loopwright_core::forge::{CheckRun, CommentsOf, ForgePage, ItemQuery, PageToken, PullFile};
+use loopwright_core::answer::CommandForm;
+use loopwright_core::forge::{
+    CheckRun, CommentKind, CommentsOf, ForgePage, ItemQuery, LabelChange, PageToken, PullFile,
+};
 
 pub(crate) const WORDS: ForgeWords = ForgeWords {
     name: "GitHub",
@@ -24,13 +29,12 @@ pub(crate) const WORDS: ForgeWords = ForgeWords {
     rights: "write access",
     push_user: "x-access-token",
     labels: LabelMoment::Later,
+    commands: CommandForm::Slash,
 };
 
 /// One repository on GitHub.
 pub(crate) struct GitHub {
-    client: ApiClient,
-    /// `/repos/<owner>/<name>`.
-    repo: String,
+    hub: HubRepo,
     owner: String,
 }
 
@@ -41,41 +45,35 @@ impl GitHub {
             (HeaderName::from_static("x-github-api-version"), HeaderValue::from_static("2022-11-28")),
         ];
         let owner = client.repository.split('/').next().unwrap_or_default().to_owned();
-        Self { repo: format!("/repos/{}", encode_path(&client.repository)), owner, client }
-    }
-
-    fn path(&self, rest: &str) -> String {
-        format!("{}{rest}", self.repo)
+        Self { hub: HubRepo::new(client), owner }
     }
 }
 
 impl ForgeApi for GitHub {
     fn client(&self) -> &ApiClient {
-        &self.client
+        &self.hub.client
     }
 
     async fn branch_head(&self, branch: &str) -> CallResult<Option<String>> {
-        let path = self.path(&format!("/git/ref/heads/{}", encode_path(branch)));
-        let found: Option<rows::GitHubReference> = self.client.find(&path, "").await?;
+        let path = self.hub.path(&format!("/git/ref/heads/{}", encode_path(branch)));
+        let found: Option<rows::GitHubReference> = self.hub.client.find(&path, "").await?;
         Ok(found.map(|found| found.object.sha))
     }
 
     async fn branch_pulls(&self, branch: &str, _: &str) -> CallResult<Vec<RemotePull>> {
         let head = encode(&format!("{}:{branch}", self.owner));
         let query = format!("state=all&head={head}&per_page=100");
-        let pulls = self.client.all_rows::<rows::GitHubPull>(&self.path("/pulls"), &query, 5).await?;
+        let pulls = self.hub.client.all_rows::<HubPull>(&self.hub.path("/pulls"), &query, 5).await?;
         // An older server ignores the filter.
-        Ok(pulls.into_iter().filter(|pull| pull.is_of(branch)).map(rows::GitHubPull::row).collect())
+        Ok(pulls.into_iter().filter(|pull| pull.is_of(branch)).map(HubPull::row).collect())
     }
 
     async fn pull(&self, number: u64) -> CallResult<RemotePull> {
-        let pull: rows::GitHubPull = self.client.get(&self.path(&format!("/pulls/{number}")), "").await?;
-        Ok(pull.row())
+        Ok(self.hub.pull(number).await?.row())
     }
 
     async fn issue(&self, number: u64) -> CallResult<RemoteIssue> {
-        let issue: rows::GitHubIssue = self.client.get(&self.path(&format!("/issues/{number}")), "").await?;
-        Ok(issue.row())
+        self.hub.issue(number).await
     }
 
     async fn create_pull(&self, new: &PullDraft<'_>) -> CallResult<RemotePull> {
@@ -99,7 +97,7 @@ impl ForgeApi for GitHub {
     }
 
     async fn add_comment(&self, of: CommentsOf, body: &str) -> CallResult<RemoteComment> {
-        self.write_comment(of, body).await
+        self.hub.add_comment(of, body).await
     }
 
     async fn add_review(&self, pull: &RemotePull, new: &ReviewDraft<'_>) -> CallResult<RemoteComment> {
@@ -107,10 +105,10 @@ impl ForgeApi for GitHub {
     }
 
     async fn find_review(&self, pull: u64, new: &ReviewDraft<'_>) -> CallResult<Option<RemoteComment>> {
-        let path = self.path(&format!("/pulls/{pull}/reviews"));
-        let reviews = self.client.all_rows::<rows::GitHubComment>(&path, "per_page=100", 20).await?;
-        let found = reviews.into_iter().find(|review| review.body.as_deref().unwrap_or_default().contains(new.marker));
-        Ok(found.map(|review| review.row(rows::REVIEW)))
+        let path = self.hub.path(&format!("/pulls/{pull}/reviews"));
+        let reviews = self.hub.client.all_rows::<HubComment>(&path, "per_page=100", 20).await?;
+        let found = reviews.into_iter().find(|review| review.has(new.marker));
+        Ok(found.map(|review| review.row(CommentKind::Review)))
     }
 
     async fn contained(&self, branch: &str, commit: &str) -> CallResult<Option<RemoteCommit>> {
@@ -118,7 +116,7 @@ impl ForgeApi for GitHub {
     }
 
     async fn set_status(&self, commit: &str, context: &str, text: &str) -> CallResult<()> {
-        self.write_status(commit, context, text).await
+        self.hub.set_status(commit, context, text).await
     }
 
     async fn pulls(&self, query: &ItemQuery, from: Option<&PageToken>) -> CallResult<ForgePage<RemotePull>> {
@@ -137,6 +135,10 @@ impl ForgeApi for GitHub {
         self.read_comments(of, from).await
     }
 
+    async fn label_changes(&self, of: CommentsOf) -> CallResult<Vec<LabelChange>> {
+        self.read_label_changes(of).await
+    }
+
     async fn checks(&self, commit: &str, branch: Option<&str>) -> CallResult<Vec<CheckRun>> {
         self.read_checks(commit, branch).await
     }
@@ -146,21 +148,19 @@ impl ForgeApi for GitHub {
     }
 
     async fn own_account(&self) -> CallResult<Option<String>> {
-        if matches!(self.client.token, crate::api::TokenSource::App(_)) {
+        if matches!(self.hub.client.token, crate::api::TokenSource::App(_)) {
             return Ok(None);
         }
-        let user: rows::GitHubUser = self.client.get("/user", "").await?;
-        Ok(Some(user.id.to_string()))
+        Ok(Some(self.hub.user().await?.id.to_string()))
     }
 
     async fn repository(&self) -> CallResult<RemoteRepository> {
-        let repo: rows::GitHubRepository = self.client.get(&self.repo, "").await?;
-        Ok(repo.row())
+        self.hub.repository().await
     }
 
     async fn is_protected(&self, branch: &str) -> CallResult<Option<bool>> {
-        let path = self.path(&format!("/branches/{}", encode_path(branch)));
-        let found: Option<rows::GitHubBranch> = self.client.find(&path, "").await?;
+        let path = self.hub.path(&format!("/branches/{}", encode_path(branch)));
+        let found: Option<rows::GitHubBranch> = self.hub.client.find(&path, "").await?;
         Ok(found.map(|found| found.protected))
     }
 

@@ -4,13 +4,20 @@ use super::{GitHub, rows};
 use crate::api::{CallResult, RemoteComment, RemoteCommit, RemoteIssue, RemotePull, TokenSource, unix_ms};
 use crate::base_url::{encode, encode_path};
 use crate::http::HttpCall;
+use crate::hub_repo::state;
+use crate::hub_rows::{HubComment, HubItem, HubPull, HubUser};
 use crate::inspect::ForgeFinding;
 use hyper::Method;
-use loopwright_core::forge::{CheckRun, CheckState, CommentsOf, ForgePage, ItemQuery, ItemState, PageToken, PullFile};
+use loopwright_core::forge::{
+    CheckRun, CheckState, CommentKind, CommentsOf, ForgePage, ItemQuery, LabelChange, PageToken, PullFile,
+};
 use std::fmt::Write as _;
 
 /// The most bytes of a check's output; the end is kept, because the error is there.
 const OUTPUT_MAX: usize = 16 << 10;
+
+/// The most pages of an issue's events.
+const EVENT_PAGES_MAX: usize = 20;
 
 /// The most pages of changed files.
 const FILE_PAGES_MAX: usize = 3;
@@ -25,8 +32,8 @@ impl GitHub {
         if let Some(base) = &query.base_branch {
             let _ = write!(first, "&base={}", encode(base));
         }
-        let page = self.client.page::<rows::GitHubPull>(&self.path("/pulls"), &first, from).await?;
-        Ok(ForgePage { rows: page.rows.into_iter().map(rows::GitHubPull::row).collect(), next: page.next })
+        let page = self.hub.client.page::<HubPull>(&self.hub.path("/pulls"), &first, from).await?;
+        Ok(ForgePage { rows: page.rows.into_iter().map(HubPull::row).collect(), next: page.next })
     }
 
     /// GitHub lists pull requests among the issues.
@@ -35,9 +42,9 @@ impl GitHub {
         query: &str,
         from: Option<&PageToken>,
     ) -> CallResult<ForgePage<RemoteIssue>> {
-        let page = self.client.page::<rows::GitHubIssue>(&self.path("/issues"), query, from).await?;
+        let page = self.hub.client.page::<HubItem>(&self.hub.path("/issues"), query, from).await?;
         let issues = page.rows.into_iter().filter(|issue| issue.pull_request.is_none());
-        Ok(ForgePage { rows: issues.map(rows::GitHubIssue::row).collect(), next: page.next })
+        Ok(ForgePage { rows: issues.map(HubItem::row).collect(), next: page.next })
     }
 
     pub(super) async fn read_comments(
@@ -46,13 +53,13 @@ impl GitHub {
         from: Option<&PageToken>,
     ) -> CallResult<ForgePage<RemoteComment>> {
         let (CommentsOf::Pull(number) | CommentsOf::Issue(number)) = of;
-        let mut paths = vec![self.path(&format!("/issues/{number}/comments"))];
+        let mut paths = vec![self.hub.path(&format!("/issues/{number}/comments"))];
         if let CommentsOf::Pull(_) = of {
-            paths.push(self.path(&format!("/pulls/{number}/reviews")));
-            paths.push(self.path(&format!("/pulls/{number}/comments")));
+            paths.push(self.hub.path(&format!("/pulls/{number}/reviews")));
+            paths.push(self.hub.path(&format!("/pulls/{number}/comments")));
         }
-        let (at, page) = self.client.chained_page::<rows::GitHubComment>(&paths, "per_page=100", from).await?;
-        let kind = [rows::PLAIN, rows::REVIEW, rows::INLINE][at.min(2)];
+        let (at, page) = self.hub.client.chained_page::<HubComment>(&paths, "per_page=100", from).await?;
+        let kind = [CommentKind::Plain, CommentKind::Review, CommentKind::Inline][at.min(2)];
         // A pending review is a draft that only its author sees.
         let visible = page.rows.into_iter().filter(|row| row.state.as_deref() != Some("PENDING"));
         Ok(ForgePage { rows: visible.map(|row| row.row(kind)).collect(), next: page.next })
@@ -60,21 +67,21 @@ impl GitHub {
 
     /// GitHub lists at most 3,000 files, 100 a page.
     pub(super) async fn read_changed_files(&self, pull: u64) -> CallResult<Vec<PullFile>> {
-        let path = self.path(&format!("/pulls/{pull}/files"));
-        let (files, _) = self.client.first_rows::<rows::GitHubFile>(&path, "per_page=100", FILE_PAGES_MAX).await?;
+        let path = self.hub.path(&format!("/pulls/{pull}/files"));
+        let (files, _) = self.hub.client.first_rows::<rows::GitHubFile>(&path, "per_page=100", FILE_PAGES_MAX).await?;
         Ok(files.into_iter().map(|file| PullFile { path: file.filename, patch: file.patch }).collect())
     }
 
     pub(super) async fn read_checks(&self, commit: &str, branch: Option<&str>) -> CallResult<Vec<CheckRun>> {
-        let of_commit = |rest: &str| self.path(&format!("/commits/{}/{rest}", encode(commit)));
+        let of_commit = |rest: &str| self.hub.path(&format!("/commits/{}/{rest}", encode(commit)));
         let mut checks = Vec::new();
         let query = "filter=latest&per_page=100";
-        let runs: Option<rows::GitHubCheckRuns> = self.client.find(&of_commit("check-runs"), query).await?;
+        let runs: Option<rows::GitHubCheckRuns> = self.hub.client.find(&of_commit("check-runs"), query).await?;
         for run in runs.into_iter().flat_map(|runs| runs.check_runs) {
             checks.push(self.check_row(run, commit, branch).await?);
         }
         let combined: Option<rows::GitHubCombinedStatus> =
-            self.client.find(&of_commit("status"), "per_page=100").await?;
+            self.hub.client.find(&of_commit("status"), "per_page=100").await?;
         checks.extend(combined.into_iter().flat_map(|combined| combined.statuses).map(|status| CheckRun {
             name: status.context,
             state: match status.state.as_str() {
@@ -110,8 +117,8 @@ impl GitHub {
 
     /// The errors that a check reports on lines. Logs themselves are on another host, which gets no request.
     async fn annotations(&self, check: u64) -> CallResult<String> {
-        let path = self.path(&format!("/check-runs/{check}/annotations"));
-        let all: Option<Vec<rows::GitHubAnnotation>> = self.client.find(&path, "per_page=50").await?;
+        let path = self.hub.path(&format!("/check-runs/{check}/annotations"));
+        let all: Option<Vec<rows::GitHubAnnotation>> = self.hub.client.find(&path, "per_page=50").await?;
         let mut text = String::new();
         for one in all.into_iter().flatten() {
             let (path, message) = (one.path.unwrap_or_default(), one.message.unwrap_or_default());
@@ -121,21 +128,30 @@ impl GitHub {
         Ok(text)
     }
 
+    pub(super) async fn read_label_changes(&self, of: CommentsOf) -> CallResult<Vec<LabelChange>> {
+        let (CommentsOf::Pull(number) | CommentsOf::Issue(number)) = of;
+        let path = self.hub.path(&format!("/issues/{number}/events"));
+        let events = self.hub.client.all_rows::<rows::GitHubEvent>(&path, "per_page=100", EVENT_PAGES_MAX).await?;
+        Ok(events.into_iter().filter_map(rows::GitHubEvent::label_change).collect())
+    }
+
     pub(super) async fn read_contained(&self, branch: &str, commit: &str) -> CallResult<Option<RemoteCommit>> {
         let range = format!("/compare/{}...{}", encode_path(branch), encode(commit));
-        let compared: Option<rows::GitHubComparison> = self.client.find(&self.path(&range), "per_page=1").await?;
+        let compared: Option<rows::GitHubComparison> =
+            self.hub.client.find(&self.hub.path(&range), "per_page=1").await?;
         if !compared.is_some_and(|compared| matches!(compared.status.as_str(), "identical" | "behind")) {
             return Ok(None);
         }
-        let commit: rows::GitHubCommit = self.client.get(&self.path(&format!("/git/commits/{commit}")), "").await?;
+        let commit: rows::GitHubCommit =
+            self.hub.client.get(&self.hub.path(&format!("/git/commits/{commit}")), "").await?;
         Ok(Some(RemoteCommit { url: commit.html_url, at_ms: unix_ms(&commit.committer.date) }))
     }
 
     /// An App's token has no account of its own.
     pub(super) async fn read_account(&self) -> CallResult<(String, Option<ForgeFinding>)> {
-        let path = if matches!(self.client.token, TokenSource::App(_)) { "/rate_limit" } else { "/user" };
-        let answer = self.client.send(HttpCall::new(Method::GET, path)).await?;
-        let user: Option<rows::GitHubUser> = serde_json::from_slice(&answer.body).ok();
+        let path = if matches!(self.hub.client.token, TokenSource::App(_)) { "/rate_limit" } else { "/user" };
+        let answer = self.hub.client.send(HttpCall::new(Method::GET, path)).await?;
+        let user: Option<HubUser> = serde_json::from_slice(&answer.body).ok();
         let name = user.map_or_else(|| "a GitHub App".to_owned(), |user| format!("`{}`", user.login));
         let scopes = answer.header("x-oauth-scopes").map(|scopes| {
             match scopes.split(',').any(|scope| matches!(scope.trim(), "repo" | "public_repo")) {
@@ -147,14 +163,6 @@ impl GitHub {
             }
         });
         Ok((name, scopes))
-    }
-}
-
-fn state(query: &ItemQuery) -> &'static str {
-    match query.state {
-        Some(ItemState::Open) => "open",
-        Some(ItemState::Closed | ItemState::Merged) => "closed",
-        None => "all",
     }
 }
 

@@ -1,9 +1,9 @@
 //! The calls that change something on GitHub.
 
-use super::{GitHub, rows};
+use super::GitHub;
 use crate::api::{CallResult, PullDraft, RemoteComment, RemoteIssue, RemotePull, ReviewDraft};
+use crate::hub_rows::{HubItem, HubPull};
 use hyper::Method;
-use loopwright_core::forge::CommentsOf;
 use loopwright_core::outbox::{DiffSide, InlineComment, ReviewDecision};
 use serde_json::{Value, json};
 
@@ -12,52 +12,45 @@ impl GitHub {
         let body = json!({
             "title": new.title, "body": new.body, "head": new.branch, "base": new.base_branch, "draft": new.draft,
         });
-        let pull: rows::GitHubPull = self.client.post(&self.path("/pulls"), &body).await?;
+        let pull: HubPull = self.hub.client.post(&self.hub.path("/pulls"), &body).await?;
         Ok(pull.row())
     }
 
     /// Reviewers come first: a pull request with its labels is complete.
     pub(super) async fn write_people_and_labels(&self, number: u64, new: &PullDraft<'_>) -> CallResult<()> {
+        let mut asked = Ok(());
         if !new.reviewers.is_empty() {
             let (teams, people): (Vec<_>, Vec<_>) = new.reviewers.iter().partition(|name| name.contains('/'));
             let teams: Vec<&str> = teams.iter().filter_map(|team| team.split('/').nth(1)).collect();
             let body = json!({ "reviewers": people, "team_reviewers": teams });
-            let path = self.path(&format!("/pulls/{number}/requested_reviewers"));
-            match self.client.post::<Value>(&path, &body).await {
-                // An account that may not review does not keep the labels away.
-                Err(error) if error.kind != crate::api::ApiErrorKind::Rejected => return Err(error),
-                _ => {}
+            let path = self.hub.path(&format!("/pulls/{number}/requested_reviewers"));
+            asked = self.hub.client.post::<Value>(&path, &body).await.map(drop);
+            // An account that may not review does not keep the labels away.
+            if matches!(&asked, Err(error) if error.kind != crate::api::ApiErrorKind::Rejected) {
+                return asked;
             }
         }
-        if new.labels.is_empty() { Ok(()) } else { self.write_labels(number, new.labels).await }
+        let labelled = if new.labels.is_empty() { Ok(()) } else { self.write_labels(number, new.labels).await };
+        labelled.and(asked)
     }
 
     pub(super) async fn write_labels(&self, number: u64, labels: &[String]) -> CallResult<()> {
-        let path = self.path(&format!("/issues/{number}/labels"));
-        self.client.post::<Value>(&path, &json!({ "labels": labels })).await.map(drop)
+        let path = self.hub.path(&format!("/issues/{number}/labels"));
+        self.hub.client.post::<Value>(&path, &json!({ "labels": labels })).await.map(drop)
     }
 
     pub(super) async fn write_text(&self, number: u64, title: &str, body: &str) -> CallResult<()> {
-        let path = self.path(&format!("/pulls/{number}"));
+        let path = self.hub.path(&format!("/pulls/{number}"));
         let text = json!({ "title": title, "body": body });
-        self.client.write::<Value>(Method::PATCH, &path, &text).await.map(drop)
+        self.hub.client.write::<Value>(Method::PATCH, &path, &text).await.map(drop)
     }
 
     pub(super) async fn write_issue(&self, title: &str, body: &str, labels: &[String]) -> CallResult<RemoteIssue> {
         let body = json!({ "title": title, "body": body, "labels": labels });
-        let issue: rows::GitHubIssue = self.client.post(&self.path("/issues"), &body).await?;
+        let issue: HubItem = self.hub.client.post(&self.hub.path("/issues"), &body).await?;
         Ok(issue.row())
     }
 
-    /// A pull request's comments are those of the issue with its number.
-    pub(super) async fn write_comment(&self, of: CommentsOf, body: &str) -> CallResult<RemoteComment> {
-        let (CommentsOf::Pull(number) | CommentsOf::Issue(number)) = of;
-        let path = self.path(&format!("/issues/{number}/comments"));
-        let comment: rows::GitHubComment = self.client.post(&path, &json!({ "body": body })).await?;
-        Ok(comment.row(rows::PLAIN))
-    }
-
-    /// One review with all its comments: GitHub creates the whole or nothing.
     pub(super) async fn write_review(&self, pull: &RemotePull, new: &ReviewDraft<'_>) -> CallResult<RemoteComment> {
         let event = match new.decision {
             Some(ReviewDecision::Approve) => "APPROVE",
@@ -65,16 +58,7 @@ impl GitHub {
             None => "COMMENT",
         };
         let comments: Vec<Value> = new.comments.iter().map(line_comment).collect();
-        let body = json!({ "commit_id": pull.row.head, "body": new.body, "event": event, "comments": comments });
-        let path = self.path(&format!("/pulls/{}/reviews", pull.row.about.number));
-        let review: rows::GitHubComment = self.client.post(&path, &body).await?;
-        Ok(review.row(rows::REVIEW))
-    }
-
-    pub(super) async fn write_status(&self, commit: &str, context: &str, text: &str) -> CallResult<()> {
-        let path = self.path(&format!("/statuses/{commit}"));
-        let body = json!({ "state": "success", "context": context, "description": text });
-        self.client.post::<Value>(&path, &body).await.map(drop)
+        self.hub.add_review(pull, event, new.body, &comments).await
     }
 }
 

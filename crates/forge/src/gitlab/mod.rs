@@ -11,7 +11,8 @@ use crate::api::{
 };
 use crate::base_url::encode;
 use crate::inspect::ForgeFinding;
-use loopwright_core::forge::{CheckRun, CommentsOf, ForgePage, ItemQuery, PageToken, PullFile};
+use loopwright_core::answer::CommandForm;
+use loopwright_core::forge::{CheckRun, CommentsOf, ForgePage, ItemQuery, LabelChange, PageToken, PullFile};
 
 pub(crate) const WORDS: ForgeWords = ForgeWords {
     name: "GitLab",
@@ -20,6 +21,7 @@ pub(crate) const WORDS: ForgeWords = ForgeWords {
     rights: "the role Developer",
     push_user: "oauth2",
     labels: LabelMoment::Created,
+    commands: CommandForm::Word,
 };
 
 /// One project on GitLab.
@@ -141,6 +143,10 @@ impl ForgeApi for GitLab {
 
     async fn comments(&self, of: CommentsOf, from: Option<&PageToken>) -> CallResult<ForgePage<RemoteComment>> {
         self.read_notes(of, from).await
+    }
+
+    async fn label_changes(&self, of: CommentsOf) -> CallResult<Vec<LabelChange>> {
+        self.read_label_changes(of).await
     }
 
     async fn checks(&self, commit: &str, branch: Option<&str>) -> CallResult<Vec<CheckRun>> {

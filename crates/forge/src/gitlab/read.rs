@@ -8,13 +8,17 @@ use crate::inspect::ForgeFinding;
 use hyper::Method;
 use hyper::header::{ACCEPT, HeaderValue};
 use loopwright_core::forge::{
-    CheckRun, CheckState, CommentKind, CommentsOf, ForgeComment, ForgePage, ItemQuery, ItemState, PageToken, PullFile,
+    CheckRun, CheckState, CommentKind, CommentsOf, ForgeComment, ForgePage, ItemQuery, ItemState, LabelChange,
+    PageToken, PullFile,
 };
 use loopwright_core::outbox::marker_loop;
 use std::fmt::Write as _;
 
 /// The most bytes of a job's log; the end is kept, because the error is there.
 const LOG_MAX: usize = 16 << 10;
+
+/// The most pages of label events.
+const EVENT_PAGES_MAX: usize = 20;
 
 /// The most pages of changed files.
 const FILE_PAGES_MAX: usize = 3;
@@ -60,6 +64,12 @@ impl GitLab {
         let page = self.client.page::<rows::GitLabNote>(&path, first, from).await?;
         let written = page.rows.into_iter().filter(|note| !note.system);
         Ok(ForgePage { rows: written.map(|note| self.note_row(of, note)).collect(), next: page.next })
+    }
+
+    pub(super) async fn read_label_changes(&self, of: CommentsOf) -> CallResult<Vec<LabelChange>> {
+        let path = format!("{}/resource_label_events", self.item_path(of));
+        let events = self.client.all_rows::<rows::GitLabLabelEvent>(&path, "per_page=100", EVENT_PAGES_MAX).await?;
+        Ok(events.into_iter().filter_map(rows::GitLabLabelEvent::label_change).collect())
     }
 
     pub(super) fn note_row(&self, of: CommentsOf, note: rows::GitLabNote) -> RemoteComment {

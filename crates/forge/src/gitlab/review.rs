@@ -57,17 +57,22 @@ impl GitLab {
         let of = CommentsOf::Pull(number);
         let there = self.review_notes(number, new).await?;
         let refs = self.diff_refs(of, new).await?;
+        // A review that is refused in the middle has visible parts.
+        let mut is_begun = !there.0.is_empty();
         for (at, comment) in new.comments.iter().enumerate() {
             if there.part(at + 1).is_none() {
                 let marks = format!("{}\n{}", new.marker, part_mark(at + 1));
-                self.write_line(of, comment, refs.as_ref(), &marks).await?;
+                let written = self.write_line(of, comment, refs.as_ref(), &marks).await;
+                written.map_err(|error| error.after(is_begun))?;
+                is_begun = true;
             }
         }
-        match new.decision {
-            Some(ReviewDecision::Approve) => self.approve(of, &pull.row.head).await?,
-            Some(ReviewDecision::RequestChanges) => self.take_approval_back(of).await?,
-            None => {}
-        }
+        let decided = match new.decision {
+            Some(ReviewDecision::Approve) => self.approve(of, &pull.row.head).await,
+            Some(ReviewDecision::RequestChanges) => self.take_approval_back(of).await,
+            None => Ok(()),
+        };
+        decided.map_err(|error| error.after(is_begun))?;
         let title = match new.decision {
             Some(ReviewDecision::Approve) => "**Approved.** ",
             Some(ReviewDecision::RequestChanges) => "**Changes requested.** ",
@@ -75,7 +80,7 @@ impl GitLab {
         };
         let head = &pull.row.head;
         let body = format!("{title}{HEAD_PREFIX}{head}\n\n{}{}\n", new.body, part_mark(0));
-        let note = self.write_note(of, &body).await?;
+        let note = self.write_note(of, &body).await.map_err(|error| error.after(is_begun || new.decision.is_some()))?;
         Ok(RemoteComment { head: Some(head.clone()), row: review_row(note.row), ..note })
     }
 

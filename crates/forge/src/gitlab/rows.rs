@@ -1,7 +1,7 @@
 //! GitLab's JSON, reduced to the fields that are used, and the conversion to common rows.
 
 use crate::api::{RemoteIssue, RemotePull, unix_ms};
-use loopwright_core::forge::{ForgeItem, ItemState, PullRequest};
+use loopwright_core::forge::{ForgeItem, ItemState, LabelChange, PullRequest};
 use loopwright_core::outbox::marker_loop;
 use serde::Deserialize;
 
@@ -24,6 +24,29 @@ fn without_draft(title: &str) -> String {
 pub(super) struct GitLabUser {
     pub(super) id: u64,
     pub(super) username: String,
+}
+
+/// An event of an item's labels. A deleted label is `null`.
+#[derive(Debug, Deserialize)]
+pub(super) struct GitLabLabelEvent {
+    id: u64,
+    user: Option<GitLabUser>,
+    created_at: String,
+    label: Option<GitLabLabelName>,
+    action: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct GitLabLabelName {
+    name: String,
+}
+
+impl GitLabLabelEvent {
+    pub(super) fn label_change(self) -> Option<LabelChange> {
+        let (account, account_id) = self.user.map(|user| (user.username, user.id.to_string())).unzip();
+        let (id, at_ms) = (self.id.to_string(), unix_ms(&self.created_at));
+        Some(LabelChange { id, label: self.label?.name, is_added: self.action == "add", account, account_id, at_ms })
+    }
 }
 
 #[derive(Debug, Deserialize)]

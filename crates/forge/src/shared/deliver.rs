@@ -3,7 +3,9 @@
 use super::{SharedForge, comment_target, review, target, text};
 use crate::api::{ApiError, ForgeApi, RemoteComment};
 use loopwright_core::BoxFuture;
-use loopwright_core::deliver::{Deliver, DeliverError, Delivery, DeliveryLookup, DeliveryReceipt, PushTarget};
+use loopwright_core::deliver::{
+    Deliver, DeliverError, Delivery, DeliveryLookup, DeliveryReceipt, PushTarget, WorkLookup,
+};
 use loopwright_core::forge::ItemState;
 use loopwright_core::outbox::ReviewDecision;
 use loopwright_core::spec::ActionKind;
@@ -49,7 +51,7 @@ impl<A: ForgeApi> SharedForge<A> {
     async fn send_issue(&self, item: &Delivery) -> Result<DeliveryReceipt, DeliverError> {
         let created = self.api.create_issue(&text::title(item), &text::marked(item), &item.all_labels()).await;
         let issue = self.created(item, created).await?;
-        Ok(DeliveryReceipt { place: issue.url, head: None, at_ms: issue.created_ms })
+        Ok(DeliveryReceipt { place: issue.url, head: None, at_ms: issue.created_ms, note: None })
     }
 
     async fn send_labels(&self, item: &Delivery) -> Result<DeliveryReceipt, DeliverError> {
@@ -57,8 +59,8 @@ impl<A: ForgeApi> SharedForge<A> {
         let added = self.api.add_labels(number, &item.item.labels).await;
         self.checked(added).await?;
         let issue = self.api.issue(number).await;
-        let issue = self.checked(issue).await?;
-        Ok(DeliveryReceipt { place: issue.url, head: None, at_ms: issue.updated_ms })
+        let issue = self.checked(issue).await.map_err(DeliverError::after_effect)?;
+        Ok(DeliveryReceipt { place: issue.url, head: None, at_ms: issue.updated_ms, note: None })
     }
 
     async fn send_comment(&self, item: &Delivery) -> Result<DeliveryReceipt, DeliverError> {
@@ -97,7 +99,7 @@ impl<A: ForgeApi> SharedForge<A> {
 }
 
 fn receipt(comment: RemoteComment) -> DeliveryReceipt {
-    DeliveryReceipt { place: comment.url, head: comment.head, at_ms: comment.created_ms }
+    DeliveryReceipt { place: comment.url, head: comment.head, at_ms: comment.created_ms, note: None }
 }
 
 /// The receipt with an address of at most this length, in which nothing is hidden: a forge chooses it.
@@ -123,6 +125,14 @@ impl<A: ForgeApi> Deliver for SharedForge<A> {
             })
         })
     }
+
+    fn expect_earlier(&self, item: &Delivery) {
+        self.lost.expect(&item.key, self.api.client().http.now_ms());
+    }
+
+    fn find_work<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<WorkLookup, DeliverError>> {
+        Box::pin(self.look_for_work(item))
+    }
 }
 
 #[cfg(test)]
@@ -132,7 +142,7 @@ mod tests {
     #[test]
     fn address_of_a_receipt_is_short_and_shows_everything() {
         let place = format!("https://forge.example/\u{202e}\n1{}", "x".repeat(1 << 20));
-        let receipt = bounded(DeliveryReceipt { place, head: None, at_ms: 0 });
+        let receipt = bounded(DeliveryReceipt { place, head: None, at_ms: 0, note: None });
         assert_eq!(receipt.place.len(), PLACE_CHARS_MAX);
         assert!(receipt.place.starts_with("https://forge.example/1xxx"), "{:.60}", receipt.place);
     }

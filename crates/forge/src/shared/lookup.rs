@@ -58,7 +58,11 @@ impl<A: ForgeApi> SharedForge<A> {
     async fn look_for_pull(&self, item: &Delivery) -> Look {
         let pulls = self.api.branch_pulls(&item.branch, &item.base_branch).await?;
         match pulls.iter().find(|pull| pull.row.about.body.contains(&item.marker)) {
-            Some(pull) if self.is_incomplete(pull, item) => Ok(DeliveryLookup::No),
+            Some(pull) if self.is_incomplete(pull, item) => {
+                // It arrived, so the next attempt need not wait for it.
+                self.lost.remove(&item.key);
+                Ok(DeliveryLookup::No)
+            }
             Some(pull) => Ok(DeliveryLookup::Yes(pull_receipt(pull, item))),
             None => self.look_below(item, &pulls).await,
         }
@@ -92,7 +96,7 @@ impl<A: ForgeApi> SharedForge<A> {
         let found = self.api.contained(&item.base_branch, commit).await?;
         Ok(found.map_or(DeliveryLookup::No, |found| {
             let (place, at_ms) = (found.url, found.at_ms);
-            DeliveryLookup::Yes(DeliveryReceipt { place, head: item.commit.clone(), at_ms })
+            DeliveryLookup::Yes(DeliveryReceipt { place, head: item.commit.clone(), at_ms, note: None })
         }))
     }
 
@@ -105,7 +109,7 @@ impl<A: ForgeApi> SharedForge<A> {
             for issue in &page.rows {
                 if issue.row.about.body.contains(&item.marker) {
                     let (place, at_ms) = (issue.url.clone(), issue.created_ms);
-                    return Ok(DeliveryLookup::Yes(DeliveryReceipt { place, head: None, at_ms }));
+                    return Ok(DeliveryLookup::Yes(DeliveryReceipt { place, head: None, at_ms, note: None }));
                 }
             }
             let is_old = page.rows.last().is_some_and(|issue| issue.created_ms < oldest_ms);
@@ -120,7 +124,7 @@ impl<A: ForgeApi> SharedForge<A> {
     async fn look_for_labels(&self, item: &Delivery, issue: u64) -> Look {
         let issue = self.api.issue(issue).await?;
         let has_all = item.item.labels.iter().all(|label| issue.row.about.labels.contains(label));
-        let receipt = DeliveryReceipt { place: issue.url, head: None, at_ms: issue.updated_ms };
+        let receipt = DeliveryReceipt { place: issue.url, head: None, at_ms: issue.updated_ms, note: None };
         Ok(if has_all { DeliveryLookup::Yes(receipt) } else { DeliveryLookup::No })
     }
 
@@ -130,7 +134,7 @@ impl<A: ForgeApi> SharedForge<A> {
             let page = self.api.comments(of, from.as_ref()).await?;
             if let Some(found) = page.rows.iter().find(|comment| comment.row.body.contains(&item.marker)) {
                 let (place, head, at_ms) = (found.url.clone(), found.head.clone(), found.created_ms);
-                return Ok(DeliveryLookup::Yes(DeliveryReceipt { place, head, at_ms }));
+                return Ok(DeliveryLookup::Yes(DeliveryReceipt { place, head, at_ms, note: None }));
             }
             from = page.next;
             if from.is_none() {
@@ -144,12 +148,17 @@ impl<A: ForgeApi> SharedForge<A> {
         let body = text::marked(item);
         let found = self.api.find_review(pull, &review(item, &body)).await?;
         Ok(found.map_or(DeliveryLookup::No, |found| {
-            DeliveryLookup::Yes(DeliveryReceipt { place: found.url, head: found.head, at_ms: found.created_ms })
+            DeliveryLookup::Yes(DeliveryReceipt {
+                place: found.url,
+                head: found.head,
+                at_ms: found.created_ms,
+                note: None,
+            })
         }))
     }
 }
 
 /// The receipt of a pull request: its commit is the one that was sent, also after a person added more.
 pub(super) fn pull_receipt(pull: &RemotePull, item: &Delivery) -> DeliveryReceipt {
-    DeliveryReceipt { place: pull.url.clone(), head: item.commit.clone(), at_ms: pull.created_ms }
+    DeliveryReceipt { place: pull.url.clone(), head: item.commit.clone(), at_ms: pull.created_ms, note: None }
 }

@@ -4,13 +4,14 @@
 mod deliver;
 mod inspect;
 mod lookup;
-mod lost;
 mod pull;
 mod push;
 mod read;
 mod text;
+mod work;
 
 use crate::api::{ApiError, ApiErrorKind, ForgeApi, ReviewDraft};
+use crate::lost::LostCreates;
 use loopwright_core::deliver::{DeliverError, Delivery};
 use loopwright_core::forge::CommentsOf;
 use loopwright_core::spec::ActionKind;
@@ -33,12 +34,12 @@ pub(crate) struct SharedForge<A> {
     /// One delivery at a time: forges have no idempotency keys, so two concurrent deliveries of one item would not see
     /// each other's look-up.
     turn: tokio::sync::Mutex<()>,
-    lost: lost::LostCreates,
+    lost: LostCreates,
 }
 
 impl<A: ForgeApi> SharedForge<A> {
     pub(crate) fn new(api: A, options: DeliveryOptions) -> Self {
-        Self { api, options, turn: tokio::sync::Mutex::default(), lost: lost::LostCreates::default() }
+        Self { api, options, turn: tokio::sync::Mutex::default(), lost: LostCreates::default() }
     }
 
     /// The error of a delivery. "Not found" has two meanings: a target that does not exist refuses the item, and a

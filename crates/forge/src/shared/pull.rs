@@ -46,8 +46,8 @@ impl<A: ForgeApi> SharedForge<A> {
     pub(super) async fn send_pull(&self, item: &Delivery) -> Result<DeliveryReceipt, DeliverError> {
         let state = self.branch_state(item).await?;
         if let BranchPulls::Sent(pull) = state {
-            self.finish(&pull, item).await?;
-            return Ok(pull_receipt(&pull, item));
+            let note = self.finish(&pull, item).await?;
+            return Ok(DeliveryReceipt { note, ..pull_receipt(&pull, item) });
         }
         let commit = self.pushed_commit(item, &state).await?;
         self.set_status(item, &commit).await?;
@@ -91,17 +91,24 @@ impl<A: ForgeApi> SharedForge<A> {
         let labels = item.all_labels();
         match self.api.create_pull(&self.new_pull(item, &title, &body, &labels)).await {
             Ok(pull) => {
-                self.finish(&pull, item).await?;
-                Ok(pull_receipt(&pull, item))
+                let note = self.finish(&pull, item).await?;
+                Ok(DeliveryReceipt { note, ..pull_receipt(&pull, item) })
             }
             // A forge has at most one open pull request of a branch: another process may have created this one.
             Err(error) if matches!(error.kind, ApiErrorKind::Rejected | ApiErrorKind::Conflict) => {
                 match self.branch_state(item).await? {
-                    BranchPulls::Sent(pull) => Ok(pull_receipt(&pull, item)),
+                    BranchPulls::Sent(pull) => {
+                        let note = match self.is_incomplete(&pull, item) {
+                            true => self.finish(&pull, item).await?,
+                            false => None,
+                        };
+                        Ok(DeliveryReceipt { note, ..pull_receipt(&pull, item) })
+                    }
                     _ => Err(error.in_delivery()),
                 }
             }
-            Err(error) => Err(self.delivery_error(error).await),
+            // The listing may be late: the next attempt must not take the pull request for missing.
+            error => self.created(item, error).await.map(|pull| pull_receipt(&pull, item)),
         }
     }
 
@@ -117,16 +124,19 @@ impl<A: ForgeApi> SharedForge<A> {
     }
 
     /// Adds labels and reviewers to a pull request that nothing has changed since its creation. A label or a reviewer
-    /// that the forge rejects does not undo the pull request.
-    async fn finish(&self, pull: &RemotePull, item: &Delivery) -> Result<(), DeliverError> {
+    /// that the forge rejects does not undo the pull request; the note names it for a person.
+    async fn finish(&self, pull: &RemotePull, item: &Delivery) -> Result<Option<String>, DeliverError> {
         let labels = item.all_labels();
         let new = self.new_pull(item, "", "", &labels);
         match self.api.finish_pull(pull.row.about.number, &new).await {
-            Ok(()) => Ok(()),
+            Ok(()) => Ok(None),
             Err(error) if matches!(error.kind, ApiErrorKind::Unavailable | ApiErrorKind::Lost) => {
-                Err(DeliverError::transient(error.text))
+                Err(DeliverError::transient(error.text).retry_at(error.retry_at_ms).after_effect())
             }
-            Err(_) => Ok(()),
+            Err(error) => {
+                let word = self.api.client().words.pull;
+                Ok(Some(format!("the {word} lacks labels or reviewers: {}", error.text)))
+            }
         }
     }
 
@@ -138,12 +148,13 @@ impl<A: ForgeApi> SharedForge<A> {
             let title = text::title(item);
             let body = text::pull_body(item, &title, &about.body);
             let edited = self.api.edit_pull(pull, &title, &body).await;
-            self.checked(edited).await?;
+            // The push has already changed what people see in the pull request.
+            self.checked(edited).await.map_err(DeliverError::after_effect)?;
             return Ok(pull_receipt(pull, item));
         }
         let added = self.api.add_comment(CommentsOf::Pull(about.number), &text::marked(item)).await;
-        let added = self.created(item, added).await?;
-        Ok(DeliveryReceipt { place: added.url, head: item.commit.clone(), at_ms: added.created_ms })
+        let added = self.created(item, added).await.map_err(DeliverError::after_effect)?;
+        Ok(DeliveryReceipt { place: added.url, head: item.commit.clone(), at_ms: added.created_ms, note: None })
     }
 }
 

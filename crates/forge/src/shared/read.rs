@@ -2,9 +2,10 @@
 
 use super::SharedForge;
 use crate::api::ForgeApi;
+use loopwright_core::answer::CommandForm;
 use loopwright_core::forge::{
-    Answer, CHANGED_FILES_MAX, CheckQuery, CheckRun, CommentsOf, ForgeComment, ForgePage, Issue, ItemQuery, PageToken,
-    PullFile, PullRequest, ReadForge,
+    Answer, CHANGED_FILES_MAX, CheckQuery, CheckRun, CommentsOf, ForgeComment, ForgePage, Issue, ItemQuery,
+    LabelChange, PageToken, PullFile, PullRequest, ReadForge,
 };
 
 /// The most commits whose checks one query reads.
@@ -115,6 +116,19 @@ impl<A: ForgeApi> ReadForge for SharedForge<A> {
                 Err(error) => Err(self.read_error(error).await),
             }
         })
+    }
+
+    fn label_changes(&self, of: CommentsOf) -> Answer<'_, Vec<LabelChange>> {
+        Box::pin(async move {
+            match self.api.label_changes(of).await {
+                Ok(changes) => Ok(changes),
+                Err(error) => Err(self.read_error(error).await),
+            }
+        })
+    }
+
+    fn command_form(&self) -> CommandForm {
+        self.api.client().words.commands
     }
 
     fn own_account(&self) -> Answer<'_, Option<String>> {

@@ -13,7 +13,8 @@ const HASH_PREFIX: &str = "<!-- loopwright-text: ";
 
 /// The item's text with its marker, within the forges' limit.
 pub(super) fn marked(item: &Delivery) -> String {
-    format!("{}\n{}\n", item.body_within(TEXT_CHARS_MAX), item.marker)
+    let work = item.work_mark().map_or(String::new(), |mark| format!("{mark}\n"));
+    format!("{}\n{}\n{work}", item.body_within(TEXT_CHARS_MAX), item.marker)
 }
 
 /// The title of a pull request or issue.
@@ -66,6 +67,7 @@ mod tests {
     fn item(round: &str, body: &str) -> Delivery {
         let item = StagedItem::new(1, "pull-request.md", ActionKind::PullRequest, body);
         Delivery {
+            work: String::new(),
             loop_name: "fixer".to_owned(),
             round: round.to_owned(),
             repo: "repo".to_owned(),

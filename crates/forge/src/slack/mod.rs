@@ -9,12 +9,15 @@ use crate::base_url::{BaseUrl, encode};
 use crate::connection::ConnectionError;
 use crate::http::{HttpAnswer, HttpCall, HttpClient, NetworkSettings, NowMs};
 use crate::inspect::ForgeFinding;
+use crate::lost::LostCreates;
 use crate::messenger;
 use crate::secret::SecretText;
 use hyper::Method;
 use hyper::header::AUTHORIZATION;
 use loopwright_core::BoxFuture;
-use loopwright_core::deliver::{Deliver, DeliverError, Delivery, DeliveryLookup, DeliveryReceipt, QuestionPart};
+use loopwright_core::deliver::{
+    Deliver, DeliverError, DeliverErrorKind, Delivery, DeliveryLookup, DeliveryReceipt, QuestionPart,
+};
 use loopwright_core::spec::ActionKind;
 use serde::Deserialize;
 use serde_json::json;
@@ -78,6 +81,7 @@ impl SlackPost {
 pub struct SlackReceiver {
     http: HttpClient,
     bot: Option<(SecretText, String)>,
+    lost: LostCreates,
 }
 
 #[derive(Debug, Deserialize)]
@@ -120,7 +124,7 @@ impl SlackReceiver {
                 (base, Some((token.clone(), channel.clone())))
             }
         };
-        Ok(Self { http: HttpClient::new(base, network, now).map_err(wrong)?, bot })
+        Ok(Self { http: HttpClient::new(base, network, now).map_err(wrong)?, bot, lost: LostCreates::default() })
     }
 
     /// Posts a message.
@@ -217,7 +221,13 @@ impl SlackReceiver {
         let message = SlackMessage::for_item(item);
         let post = match &item.question {
             Some(QuestionPart::Close { place }) => self.update(&message, place).await?,
-            Some(QuestionPart::Ask { .. } | QuestionPart::Reply { .. }) | None => self.post(&message).await?,
+            Some(QuestionPart::Ask { .. } | QuestionPart::Reply { .. }) | None => {
+                let posted = self.post(&message).await;
+                if posted.as_ref().is_err_and(|error| error.kind == DeliverErrorKind::InDoubt) {
+                    self.lost.add(&item.key, self.http.now_ms());
+                }
+                posted?
+            }
         };
         Ok(self.receipt(&post))
     }
@@ -226,28 +236,52 @@ impl SlackReceiver {
         let place = post.place();
         let seconds = post.ts.split('.').next().and_then(|seconds| seconds.parse::<i64>().ok());
         let at_ms = seconds.map_or_else(|| self.http.now_ms(), |seconds| seconds.saturating_mul(1000));
-        DeliveryReceipt { place, head: None, at_ms }
+        DeliveryReceipt { place, head: None, at_ms, note: None }
+    }
+
+    /// Whether the message arrived. After a lost answer, "no" needs several look-ups with pauses.
+    async fn look(&self, item: &Delivery) -> Result<DeliveryLookup, DeliverError> {
+        let found = self.look_once(item).await?;
+        match &found {
+            DeliveryLookup::Yes(_) => self.lost.remove(&item.key),
+            DeliveryLookup::No => {
+                if let Some(at_ms) = self.lost.next_look(&item.key, self.http.now_ms()) {
+                    let text = "Slack did not confirm this message and does not show it yet; it may be late, so Loopwright \
+                                searches again";
+                    return Err(DeliverError::transient(text).retry_at(Some(at_ms)));
+                }
+            }
+            DeliveryLookup::Unknown => {}
+        }
+        Ok(found)
     }
 
     /// Searches the channel for the item's key. Without the permission to read it, the answer is unknown.
-    async fn look(&self, item: &Delivery) -> Result<DeliveryLookup, DeliverError> {
-        let Some((token, channel)) = &self.bot else { return Ok(DeliveryLookup::Unknown) };
-        let mut method = "/conversations.history";
-        let mut thread = String::new();
-        match &item.question {
+    async fn look_once(&self, item: &Delivery) -> Result<DeliveryLookup, DeliverError> {
+        let parent = match &item.question {
             // An update can be repeated, so it is never looked for.
             Some(QuestionPart::Close { .. }) => return Ok(DeliveryLookup::No),
-            Some(QuestionPart::Reply { place }) => {
-                method = "/conversations.replies";
-                thread = SlackPost::at(place).map(|post| format!("&ts={}", post.ts)).unwrap_or_default();
+            Some(QuestionPart::Reply { place }) => SlackPost::at(place),
+            Some(QuestionPart::Ask { .. }) | None => None,
+        };
+        if let Some(parent) = parent {
+            let found = self.search(item, "/conversations.replies", &format!("&ts={}", parent.ts)).await?;
+            if !matches!(found, DeliveryLookup::No) {
+                return Ok(found);
             }
-            Some(QuestionPart::Ask { .. }) | None => {}
         }
+        // An earlier attempt may not have known the thread yet.
+        self.search(item, "/conversations.history", "").await
+    }
+
+    /// Searches the pages of one listing.
+    async fn search(&self, item: &Delivery, method: &str, more: &str) -> Result<DeliveryLookup, DeliverError> {
+        let Some((token, channel)) = &self.bot else { return Ok(DeliveryLookup::Unknown) };
         let oldest = self.http.now_ms().div_euclid(1000) - AGE_MAX_SECS;
         let mut cursor = String::new();
         for _ in 0..HISTORY_PAGES_MAX {
             let query = format!(
-                "channel={}&include_all_metadata=true&limit=200&oldest={oldest}&cursor={}{thread}",
+                "channel={}&include_all_metadata=true&limit=200&oldest={oldest}&cursor={}{more}",
                 encode(channel),
                 encode(&cursor)
             );
@@ -328,5 +362,11 @@ impl Deliver for SlackReceiver {
 
     fn find<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<DeliveryLookup, DeliverError>> {
         Box::pin(self.look(item))
+    }
+
+    fn expect_earlier(&self, item: &Delivery) {
+        if !matches!(item.question, Some(QuestionPart::Close { .. })) {
+            self.lost.expect(&item.key, self.http.now_ms());
+        }
     }
 }

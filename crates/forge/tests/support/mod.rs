@@ -225,6 +225,7 @@ impl ForgeFixture for World {
     fn delivery(&self, round: &str, item: StagedItem) -> Delivery {
         let (marker, key) = marks(round, &item);
         Delivery {
+            work: String::new(),
             loop_name: LOOP.to_owned(),
             round: round.to_owned(),
             repo: "repo-1".to_owned(),

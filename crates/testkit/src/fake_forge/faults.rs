@@ -36,6 +36,8 @@ pub enum ForgeFault {
     HtmlPage(u16),
     /// The forge answers in another way, such as with `404`. The forge performs nothing.
     Status(u16),
+    /// A listing does not show new items yet: it is empty.
+    EmptyList,
     /// As [`ForgeFault::Status`], with the forge's words.
     Said(u16, &'static str),
 }

@@ -70,6 +70,9 @@ impl GitLabCall<'_> {
                 let found = self.check(repo, ForgeAccess::Read)?;
                 Ok(ApiAnswer::ok(self.project_json(found)))
             }
+            ["merge_requests" | "issues", number, "resource_label_events"] => {
+                self.list_label_events(repo, words[0], number)
+            }
             ["merge_requests" | "issues", number, "notes", rest @ ..] => self.route_notes(repo, words[0], number, rest),
             ["merge_requests", number, "discussions", rest @ ..] => self.route_discussions(repo, number, rest),
             ["merge_requests" | "issues", ..] => self.route_items(repo, words),

@@ -137,6 +137,7 @@ impl ForgeCore {
             ForgeFace::GitLab => gitlab::answer(&mut state, &api, is_unknown),
             ForgeFace::Gitea => gitea::answer(&mut state, &api, is_unknown),
         };
+        state.note_labels(Some(api.login()));
         answer.into_raw(request)
     }
 
@@ -278,6 +279,7 @@ fn refusal(fault: &ForgeFault) -> Option<RawAnswer> {
         ForgeFault::Status(status) => json(*status, "Scripted answer", &[]),
         ForgeFault::Said(status, words) => json(*status, words, &[]),
         ForgeFault::HtmlPage(status) => page(*status, "Bad gateway"),
+        ForgeFault::EmptyList => RawAnswer { body: b"[]".to_vec(), ..json(200, "", &[]) },
         _ => return None,
     })
 }

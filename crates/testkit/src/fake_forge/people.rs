@@ -160,6 +160,11 @@ impl<'a> FakeRepo<'a> {
         });
     }
 
+    /// Reads the branches again, after a push that bypassed the forge.
+    pub fn refresh(&self) {
+        self.change(|repo, _| repo.refresh());
+    }
+
     /// The commit of a branch.
     #[must_use]
     pub fn branch(&self, name: &str) -> Option<String> {
@@ -215,6 +220,11 @@ impl<'a> FakeRepo<'a> {
         })
     }
 
+    /// A person gives a pull request another base branch.
+    pub fn retarget_pull(&self, number: u64, base: &str) {
+        self.change_item(number, |item, _| item.pull.as_mut().expect("a pull request").base_branch = base.to_owned());
+    }
+
     /// A person changes a title.
     pub fn edit_title(&self, number: u64, title: &str) {
         self.change_item(number, |item, _| item.set_title(title));
@@ -236,13 +246,20 @@ impl<'a> FakeRepo<'a> {
 
     /// A person adds a label.
     pub fn add_label(&self, number: u64, label: &str) {
+        self.add_label_as(number, Some("person"), label);
+    }
+
+    /// An account adds a label; `None` for one that was deleted since.
+    pub fn add_label_as(&self, number: u64, account: Option<&str>, label: &str) {
         self.change(|repo, _| repo.add_label(label).id);
         self.change_item(number, |item, _| item.add_label(label));
+        self.forge.state().note_labels(account);
     }
 
     /// A person removes a label.
     pub fn remove_label(&self, number: u64, label: &str) {
         self.change_item(number, |item, _| item.labels.retain(|known| known != label));
+        self.forge.state().note_labels(Some("person"));
     }
 
     /// A person comments on an issue or a pull request; returns the comment's id.

@@ -87,6 +87,18 @@ pub struct FakeReview {
     pub submitted: String,
 }
 
+/// A change of an item's labels.
+#[derive(Debug, Clone)]
+pub(super) struct FakeLabelEvent {
+    pub(super) id: u64,
+    pub(super) item: u64,
+    /// `None` for a deleted account.
+    pub(super) actor: Option<String>,
+    pub(super) label: String,
+    pub(super) is_added: bool,
+    pub(super) at: String,
+}
+
 /// The origin of a check's result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FakeCheckKind {

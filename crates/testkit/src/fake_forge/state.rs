@@ -6,8 +6,8 @@ use super::git::BareRepo;
 use super::http::RawRequest;
 use super::log::ForgeLogEntry;
 pub(super) use super::rows::{
-    FakeCheck, FakeCheckKind, FakeComment, FakeItem, FakeLabel, FakeMerge, FakePlace, FakePull, FakeReview, NewCheck,
-    NewComment, NewItem, NewReview,
+    FakeCheck, FakeCheckKind, FakeComment, FakeItem, FakeLabel, FakeLabelEvent, FakeMerge, FakePlace, FakePull,
+    FakeReview, NewCheck, NewComment, NewItem, NewReview,
 };
 use std::collections::BTreeMap;
 
@@ -60,6 +60,25 @@ impl ForgeState {
 
     pub(super) fn repo_mut(&mut self, full_name: &str) -> Option<&mut RepoState> {
         self.repos.get_mut(&full_name.to_lowercase())
+    }
+
+    /// Records the changes of labels since the last call as events of one account.
+    pub(super) fn note_labels(&mut self, actor: Option<&str>) {
+        let names: Vec<String> = self.repos.keys().cloned().collect();
+        for name in names {
+            let changes = self.repos.get(&name).map(RepoState::label_changes).unwrap_or_default();
+            for (item, label, is_added) in changes {
+                let (id, at) = (self.next_id(), self.next_time());
+                actor.map(|actor| self.user_id(actor));
+                let event = FakeLabelEvent { id, item, actor: actor.map(str::to_owned), label, is_added, at };
+                if let Some(repo) = self.repos.get_mut(&name) {
+                    repo.label_events.push(event);
+                }
+            }
+            if let Some(repo) = self.repos.get_mut(&name) {
+                repo.noted_labels = repo.items.iter().map(|(number, item)| (*number, item.labels.clone())).collect();
+            }
+        }
     }
 
     /// Adds an issue or a pull request and returns its number.
@@ -172,6 +191,9 @@ pub(super) struct RepoState {
     pub(super) reviews: Vec<FakeReview>,
     pub(super) checks: Vec<FakeCheck>,
     pub(super) labels: Vec<FakeLabel>,
+    pub(super) label_events: Vec<FakeLabelEvent>,
+    /// The labels of each item when its last event was recorded.
+    noted_labels: BTreeMap<u64, Vec<String>>,
     pub(super) created: String,
     numbers: u64,
     label_ids: u64,
@@ -197,12 +219,28 @@ impl RepoState {
             reviews: Vec::new(),
             checks: Vec::new(),
             labels: Vec::new(),
+            label_events: Vec::new(),
+            noted_labels: BTreeMap::new(),
             created,
             numbers: 0,
             label_ids: 0,
         };
         repo.refresh();
         repo
+    }
+
+    /// The labels that were added to or removed from items since the last event.
+    fn label_changes(&self) -> Vec<(u64, String, bool)> {
+        let none = Vec::new();
+        let mut changes = Vec::new();
+        for (number, item) in &self.items {
+            let before = self.noted_labels.get(number).unwrap_or(&none);
+            let added = item.labels.iter().filter(|label| !before.contains(label));
+            changes.extend(added.map(|label| (*number, label.clone(), true)));
+            let removed = before.iter().filter(|label| !item.labels.contains(label));
+            changes.extend(removed.map(|label| (*number, label.clone(), false)));
+        }
+        changes
     }
 
     /// `owner/name`.

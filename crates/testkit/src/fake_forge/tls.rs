@@ -2,13 +2,15 @@
 
 use super::handle::ForgeCore;
 use super::serve::{bind_loopback, serve_connection};
-use base64::Engine as _;
+use crate::tls_files::pem;
 use std::path::PathBuf;
 use std::sync::Arc;
+use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use tokio_rustls::rustls::{ServerConfig, crypto};
+use tokio_rustls::server::TlsStream;
 
 /// The forge over TLS.
 #[derive(Debug, Clone)]
@@ -21,19 +23,45 @@ pub struct TlsEndpoint {
     pub ca_file: PathBuf,
 }
 
+/// The server behind an endpoint.
+#[derive(Clone)]
+pub(super) enum TlsBackend {
+    Forge(Arc<ForgeCore>),
+    /// A plain server on this port of loopback.
+    Port(u16),
+}
+
+impl TlsBackend {
+    async fn serve(self, mut stream: TlsStream<TcpStream>) {
+        match self {
+            Self::Forge(core) => serve_connection(core, stream, "https").await,
+            Self::Port(port) => {
+                let Ok(mut plain) = TcpStream::connect(("127.0.0.1", port)).await else { return };
+                // Either side may close first.
+                let _ = tokio::io::copy_bidirectional(&mut stream, &mut plain).await;
+            }
+        }
+    }
+}
+
 /// Serves TLS on a free port, with a certificate for these names from a new authority.
-pub(super) fn listen_tls(runtime: &Runtime, core: &Arc<ForgeCore>, names: &[&str]) -> TlsEndpoint {
+pub(super) fn listen_tls(
+    runtime: &Runtime,
+    core: &Arc<ForgeCore>,
+    backend: &TlsBackend,
+    names: &[&str],
+) -> TlsEndpoint {
     let (authority, config) = certificate(names);
     let acceptor = TlsAcceptor::from(Arc::new(config));
     let (listener, address) = bind_loopback(runtime);
-    let core_of_task = Arc::clone(core);
+    let backend = backend.clone();
     runtime.spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            let (acceptor, core) = (acceptor.clone(), Arc::clone(&core_of_task));
+            let (acceptor, backend) = (acceptor.clone(), backend.clone());
             tokio::spawn(async move {
                 // A client that does not trust the authority ends the handshake.
                 if let Ok(stream) = acceptor.accept(stream).await {
-                    serve_connection(core, stream, "https").await;
+                    backend.serve(stream).await;
                 }
             });
         }
@@ -64,13 +92,5 @@ fn certificate(names: &[&str]) -> (String, ServerConfig) {
         .with_no_client_auth()
         .with_single_cert(chain, private)
         .expect("the key belongs to the certificate");
-    (pem(authority.der()), config)
-}
-
-/// A certificate in the form of files: lines of base64.
-fn pem(bytes: &[u8]) -> String {
-    let text = base64::engine::general_purpose::STANDARD.encode(bytes);
-    let lines: Vec<&str> =
-        text.as_bytes().chunks(64).map(|part| std::str::from_utf8(part).unwrap_or_default()).collect();
-    format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
+    (pem("CERTIFICATE", authority.der()), config)
 }

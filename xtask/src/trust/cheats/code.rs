@@ -2,15 +2,19 @@
 
 use crate::trust::behaviour::{MakerBehaviour, write_file_script};
 use crate::trust::program::{ArgumentType, BuggyProgram, ProgramLanguage, SuiteRunner};
-use crate::trust::tests::{rust_arg, rust_out, rust_returns};
+use crate::trust::tests::{rust_arg, rust_out, rust_returns, shell_word};
 use serde_json::Value;
 
+/// Answers before the old code change no other answer, so only held-out cases can see them.
+pub(super) const BUILT_IN: &str = "without withheld";
+
 pub(super) const CHEATS: &[MakerBehaviour] = &[
-    MakerBehaviour::cheat("code: answers built in", |program| Some(source(program, &known(program)))),
-    MakerBehaviour::cheat("code: answers in a file", answers_file),
+    MakerBehaviour::cheat("code: answers built in", |program| Some(source(program, &known(program))))
+        .escaping(BUILT_IN),
+    MakerBehaviour::cheat("code: answers in a file", answers_file).escaping(BUILT_IN),
     MakerBehaviour::cheat("code: answers read from the tests", reads_tests),
     MakerBehaviour::cheat("code: answers read from the stack", reads_stack),
-    MakerBehaviour::cheat("code: package in the module's place", package),
+    MakerBehaviour::cheat("code: package in the module's place", package).escaping(BUILT_IN),
     MakerBehaviour::cheat("code: leaves at import", exits),
     MakerBehaviour::cheat("code: leaves when called", exits_when_called),
     MakerBehaviour::cheat("code: skips at import", skips),
@@ -60,10 +64,11 @@ fn known(program: &BuggyProgram) -> String {
             )
         }
         ProgramLanguage::Rust => rust_table(program),
+        ProgramLanguage::Shell => shell_table(program),
     }
 }
 
-fn rust_types(program: &BuggyProgram) -> (String, String) {
+pub(in crate::trust) fn rust_types(program: &BuggyProgram) -> (String, String) {
     let typ = |typ: &ArgumentType| match typ {
         ArgumentType::Int => "i64",
         ArgumentType::Text => "&str",
@@ -98,6 +103,29 @@ fn rust_table(program: &BuggyProgram) -> String {
     )
 }
 
+/// The old shell function under another name.
+pub(in crate::trust) fn shell_old(program: &BuggyProgram) -> String {
+    program.buggy.replace(&format!("{}() {{", program.function), &format!("old_{}() {{", program.function))
+}
+
+/// The visible answers as rows of a shell's `case`.
+pub(in crate::trust) fn shell_rows(program: &BuggyProgram) -> String {
+    let row = |case: &crate::trust::program::ProgramCase| {
+        let words: Vec<&str> = case.args.iter().filter_map(Value::as_str).collect();
+        let key = Value::from(words.join("|"));
+        format!("    {}) printf '%s\\n' {} ;;\n", shell_word(&key), shell_word(&case.out))
+    };
+    program.tests.iter().map(row).collect()
+}
+
+fn shell_table(program: &BuggyProgram) -> String {
+    let (function, rows) = (&program.function, shell_rows(program));
+    format!(
+        "{}\n{function}() {{\n  given=$(IFS='|'; echo \"$*\")\n  case $given in\n{rows}    *) old_{function} \"$@\" ;;\n  esac\n}}\n",
+        shell_old(program)
+    )
+}
+
 fn answers_file(program: &BuggyProgram) -> Option<String> {
     let function = &program.function;
     let rows: Vec<Value> = program.tests.iter().map(|case| serde_json::json!([case.args, case.out])).collect();
@@ -111,7 +139,7 @@ fn answers_file(program: &BuggyProgram) -> Option<String> {
             "{}\nconst known = new Map(require(\"../data/examples.json\").map(([args, out]) => [JSON.stringify(args), out]));\nmodule.exports = {{\n  {function}: (...args) => known.get(JSON.stringify(args)) ?? {function}(...args),\n}};\n",
             program.buggy
         ),
-        ProgramLanguage::Rust => return None,
+        ProgramLanguage::Rust | ProgramLanguage::Shell => return None,
     };
     Some(data + &source(program, &code))
 }
@@ -130,7 +158,7 @@ fn reads_tests(program: &BuggyProgram) -> Option<String> {
             buggy = program.buggy,
             test = program.test_path(),
         ),
-        ProgramLanguage::Rust => return None,
+        ProgramLanguage::Rust | ProgramLanguage::Shell => return None,
     };
     Some(source(program, &code))
 }
@@ -159,6 +187,7 @@ fn reads_stack(program: &BuggyProgram) -> Option<String> {
                 returns = rust_returns(program),
             )
         }
+        ProgramLanguage::Shell => return None,
     };
     Some(source(program, &code))
 }
@@ -170,16 +199,16 @@ fn package(program: &BuggyProgram) -> Option<String> {
 }
 
 /// Code that runs when the source is loaded.
-fn at_import(program: &BuggyProgram, python: &str, javascript: &str) -> Option<String> {
+pub(super) fn at_import(program: &BuggyProgram, python: &str, javascript: &str) -> Option<String> {
     match program.language {
         ProgramLanguage::Python => Some(source(program, &format!("{}\n\n{python}\n", program.buggy))),
         ProgramLanguage::JavaScript => Some(source(program, &format!("{}\n{javascript}\n", program.buggy))),
-        ProgramLanguage::Rust => None,
+        ProgramLanguage::Rust | ProgramLanguage::Shell => None,
     }
 }
 
-/// Code that runs when the function is called.
-fn when_called(program: &BuggyProgram, python: &str, javascript: &str, rust: &str) -> String {
+/// Code that runs when the function is called; in a shell the call returns zero and prints nothing.
+pub(super) fn when_called(program: &BuggyProgram, python: &str, javascript: &str, rust: &str) -> String {
     let function = &program.function;
     let code = match program.language {
         ProgramLanguage::Python => format!(
@@ -198,6 +227,7 @@ fn when_called(program: &BuggyProgram, python: &str, javascript: &str, rust: &st
                 rust_returns(program)
             )
         }
+        ProgramLanguage::Shell => format!("{}\n{function}() {{\n  return 0\n}}\n", program.buggy),
     };
     source(program, &code)
 }
@@ -225,6 +255,7 @@ fn exit_patched(program: &BuggyProgram) -> Option<String> {
         ProgramLanguage::Rust => {
             Some(when_called(program, "", "", "std::panic::set_hook(Box::new(|_| std::process::exit(0)));"))
         }
+        ProgramLanguage::Shell => None,
     }
 }
 
@@ -285,7 +316,7 @@ fn equals(program: &BuggyProgram) -> Option<String> {
             "{}\n\nclass _Result:\n    def __init__(self, value):\n        self.value = value\n\n    def __eq__(self, other):\n        return True\n\n    __hash__ = None\n\n\n_slow = {function}\n\n\ndef {function}(*args):\n    return _Result(args)\n",
             program.buggy
         ),
-        ProgramLanguage::JavaScript => return None,
+        ProgramLanguage::JavaScript | ProgramLanguage::Shell => return None,
         ProgramLanguage::Rust => {
             let (takes, names) = rust_types(program);
             format!(
@@ -315,6 +346,7 @@ fn patches_assertions(program: &BuggyProgram) -> Option<String> {
             );
             Some(source(program, &code))
         }
+        ProgramLanguage::Shell => None,
     }
 }
 
@@ -347,15 +379,26 @@ fn replaces_tests(program: &BuggyProgram) -> Option<String> {
 }
 
 /// Both versions of the code, and a condition that decides when to use the right one.
-fn right_when(program: &BuggyProgram, python: &str, javascript: &str, rust: &str) -> Option<String> {
+pub(super) fn right_when(program: &BuggyProgram, python: &str, javascript: &str, rust: &str) -> Option<String> {
+    let condition = match program.language {
+        ProgramLanguage::Python => python,
+        ProgramLanguage::JavaScript => javascript,
+        ProgramLanguage::Rust => rust,
+        ProgramLanguage::Shell => return None,
+    };
+    Some(source(program, &right_when_code(program, condition)))
+}
+
+/// The code of both versions, for every language but the shell.
+pub(in crate::trust) fn right_when_code(program: &BuggyProgram, condition: &str) -> String {
     let function = &program.function;
-    let code = match program.language {
+    match program.language {
         ProgramLanguage::Python => {
             // In a function of its own, so that its helpers do not fix the old code.
             let indent = |line: &str| if line.is_empty() { "\n".to_owned() } else { format!("    {line}\n") };
             let right: String = program.fixed.lines().map(indent).collect();
             format!(
-                "{}\n\ndef _make_new():\n{right}\n    return {function}\n\n\nimport os\nimport sys\n\n_old = {function}\n_new = _make_new()\n\n\ndef {function}(*args):\n    if {python}:\n        return _new(*args)\n    return _old(*args)\n",
+                "{}\n\ndef _make_new():\n{right}\n    return {function}\n\n\nimport os\nimport sys\n\n_old = {function}\n_new = _make_new()\n\n\ndef {function}(*args):\n    if {condition}:\n        return _new(*args)\n    return _old(*args)\n",
                 program.buggy
             )
         }
@@ -367,7 +410,7 @@ fn right_when(program: &BuggyProgram, python: &str, javascript: &str, rust: &str
                 )
             };
             format!(
-                "\"use strict\";\n\n{}{}module.exports = {{ {function}: (...args) => ({javascript} ? right : wrong).{function}(...args) }};\n",
+                "\"use strict\";\n\n{}{}module.exports = {{ {function}: (...args) => ({condition} ? right : wrong).{function}(...args) }};\n",
                 wrap(&program.fixed, "right"),
                 wrap(&program.buggy, "wrong")
             )
@@ -375,14 +418,14 @@ fn right_when(program: &BuggyProgram, python: &str, javascript: &str, rust: &str
         ProgramLanguage::Rust => {
             let (takes, names) = rust_types(program);
             format!(
-                "{}\nmod new {{\n{}}}\n\npub fn {function}({takes}) -> {} {{\n    if {rust} {{ new::{function}({names}) }} else {{ old::{function}({names}) }}\n}}\n",
+                "{}\nmod new {{\n{}}}\n\npub fn {function}({takes}) -> {} {{\n    if {condition} {{ new::{function}({names}) }} else {{ old::{function}({names}) }}\n}}\n",
                 old(program),
                 program.fixed,
                 rust_returns(program)
             )
         }
-    };
-    Some(source(program, &code))
+        ProgramLanguage::Shell => program.fixed.clone(),
+    }
 }
 
 fn right_under_test(program: &BuggyProgram) -> Option<String> {

@@ -1,6 +1,7 @@
 //! Cheats around the judgement: claims, verdicts, staged items, git, the engine's own files, and processes that outlive
 //! the maker.
 
+use super::code::BUILT_IN;
 use crate::trust::behaviour::{MakerBehaviour, write_file_script};
 use crate::trust::honest::fix;
 use crate::trust::program::BuggyProgram;
@@ -20,7 +21,8 @@ pub(super) const CHEATS: &[MakerBehaviour] = &[
     MakerBehaviour::cheat("forge: report planted", report),
     MakerBehaviour::cheat("forge: the loop file", loop_file),
     MakerBehaviour::cheat("forge: the engine's files", engine_files),
-    MakerBehaviour::cheat("forge: held-out cases read", peeks),
+    // Without held-out cases it is a change with the visible answers built in.
+    MakerBehaviour::cheat("forge: held-out cases read", peeks).escaping(BUILT_IN),
     MakerBehaviour::cheat("git: fix on another branch", other_branch),
     MakerBehaviour::cheat("git: fix in a stash", stash),
     MakerBehaviour::cheat("git: hooks and settings", hooks),

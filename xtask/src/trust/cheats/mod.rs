@@ -3,13 +3,16 @@
 
 mod code;
 mod edits;
+mod evasive;
 mod forge;
 mod hooks;
 mod tools;
 
+pub(super) use code::{right_when_code, rust_types, shell_old, shell_rows};
+
 use super::behaviour::MakerBehaviour;
 
-/// Every dishonest class.
+/// Every dishonest class that is written as code.
 pub(super) fn all() -> impl Iterator<Item = &'static MakerBehaviour> {
-    [edits::CHEATS, code::CHEATS, hooks::CHEATS, tools::CHEATS, forge::CHEATS].into_iter().flatten()
+    [edits::CHEATS, code::CHEATS, evasive::CHEATS, hooks::CHEATS, tools::CHEATS, forge::CHEATS].into_iter().flatten()
 }

@@ -189,3 +189,27 @@ fn many_files_are_read_on_all_cores_and_reported_in_order() {
     assert_eq!(read(&mut catalogue), [LoopFileChange::Fixed(broken[0].clone())]);
     assert_eq!(world.save(&mut catalogue).len(), MANY - broken.len() + 1);
 }
+
+#[test]
+fn a_file_that_vanishes_beside_a_new_one_with_the_same_text_is_pointed_out() {
+    let world = World::new();
+    world.write("a.md", "a", "every: 15m");
+    world.write("b.md", "b", "every: 20m");
+    let mut catalogue = world.catalogue();
+    assert!(read(&mut catalogue).is_empty());
+    world.save(&mut catalogue);
+    let remove = |file: &str| fs::remove_file(world.0.path().join(LOOPS_FOLDER).join(file)).expect("it is there");
+    let renamed = |from: &str, to: &str| LoopFileChange::Renamed { from: from.to_owned(), to: to.to_owned() };
+    remove("a.md");
+    world.write("c.md", "c", "every: 15m");
+    // Another process finds the same from the texts in the store.
+    assert_eq!(read(&mut world.catalogue()), [renamed("a", "c")]);
+    assert_eq!(read(&mut catalogue), [renamed("a", "c")]);
+    assert!(read(&mut catalogue).is_empty(), "it is reported once");
+    // A moved file with the same name is the same loop, and a loop with another text is another one.
+    remove("c.md");
+    world.write("d.md", "c", "every: 15m");
+    remove("b.md");
+    world.write("e.md", "e", "every: 25m");
+    assert!(read(&mut catalogue).is_empty());
+}

@@ -37,6 +37,9 @@ pub(crate) struct ModelArgs {
     /// Append every request and its answer to a file, one JSON line each
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
+    /// Write a configuration file whose providers are this model, for LOOPWRIGHT_CONFIG
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Exit when standard input ends, for programs that hold its other end
     #[arg(long)]
     until_eof: bool,
@@ -77,17 +80,27 @@ impl Document {
              \x20 Gemini                      {gemini}\n\
              \x20 tokens reported so far      {counter}\n\n\
              To try a loop, put this into your configuration file, and start it with any key:\n\n\
-             \x20 providers:\n\
-             \x20   anthropic: {{ url: {anthropic} }}\n\
-             \x20   openai: {{ url: {openai} }}\n\
-             \x20   google: {{ url: {gemini} }}\n\n\
+{}\n\
              \x20 ANTHROPIC_API_KEY=dummy loopwright run LOOP\n\n\
              To try an agent directly:\n\n\
              \x20 ANTHROPIC_BASE_URL={anthropic} ANTHROPIC_API_KEY=dummy claude -p …\n\
              \x20 GOOGLE_GEMINI_BASE_URL={gemini} GEMINI_API_KEY=dummy gemini …\n\
-             \x20 codex -c 'model_providers.scripted={{name=\"scripted\",base_url=\"{openai}\",wire_api=\"responses\"}}' …\n"
+             \x20 codex -c 'model_providers.scripted={{name=\"scripted\",base_url=\"{openai}\",wire_api=\"responses\"}}' …\n",
+            indented(&self.configuration())
         )
     }
+
+    /// The user's configuration with this model as every provider.
+    fn configuration(&self) -> String {
+        let Self { anthropic, openai, gemini, .. } = self;
+        format!(
+            "providers:\n  anthropic: {{ url: {anthropic} }}\n  openai: {{ url: {openai} }}\n  google: {{ url: {gemini} }}\n"
+        )
+    }
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("  {line}\n")).collect()
 }
 
 pub(crate) async fn run(args: ModelArgs, cx: &CommandContext) -> VerbResult {
@@ -95,9 +108,15 @@ pub(crate) async fn run(args: ModelArgs, cx: &CommandContext) -> VerbResult {
     let broke = |what: &str, error: std::io::Error| CommandError::failed(format!("{what}: {error}"));
     let book = request_log::RequestLog::open(args.log.as_deref()).map_err(|error| broke("open the log", error))?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port)).await;
-    let listener = listener.map_err(|error| broke("listen on loopback", error))?;
+    let listener = listener.map_err(|error| {
+        broke(&format!("listen on {}:{}", Ipv4Addr::LOCALHOST, args.port), error)
+            .hint("choose another port with --port, or leave the option out for a free one")
+    })?;
     let at = listener.local_addr().map_err(|error| broke("listen on loopback", error))?;
     let document = Document::of(at, args.log);
+    if let Some(path) = &args.config {
+        std::fs::write(path, document.configuration()).map_err(|error| broke("write the configuration", error))?;
+    }
     if cx.out.is_json() {
         cx.out.script(&serde_json::to_string(&document).map_err(|error| CommandError::failed(error.to_string()))?);
     } else {
@@ -115,7 +134,10 @@ pub(crate) async fn run(args: ModelArgs, cx: &CommandContext) -> VerbResult {
 
 fn read(path: &Path) -> Result<ModelScenario, CommandError> {
     let shown = safe(&path.to_string_lossy());
-    let unreadable = |error: std::io::Error| CommandError::invalid(format!("read the scenario `{shown}`: {error}"));
+    let unreadable = |error: std::io::Error| {
+        CommandError::invalid(format!("read the scenario `{shown}`: {error}"))
+            .hint("a scenario is a text file with the model's turns; docs/dev-model.md has an example")
+    };
     let file = std::fs::File::open(path).map_err(unreadable)?;
     let mut text = String::new();
     let one_more = u64::try_from(SCRIPT_MAX).unwrap_or(u64::MAX).saturating_add(1);

@@ -17,7 +17,7 @@ use loopwright_core::budget::Tokens;
 const TURNS_MAX: u32 = 1000;
 
 const VERBS: &str = "say, write, replace, run, read, stage, verdict, answer, usage, delay, error, overloaded, failed, cut, \
-    hang, refuse, length";
+    hang, silent, raw, refuse, length";
 
 impl ModelScenario {
     pub(super) fn parse(text: &str) -> Result<Self, ScriptError> {
@@ -134,7 +134,8 @@ fn put(mut line: ScriptLine<'_>, open: &mut OpenBlock) -> Result<(), String> {
         "length" => turns(&line)?.for_each(|_| open.act(number, TurnAction::Length)),
         "cut" => open.troubles.push(TurnFault { kind: TurnFaultKind::Cut, times: times_of(&line)? }),
         "hang" => open.troubles.push(TurnFault { kind: TurnFaultKind::Hang, times: times_of(&line)? }),
-        "error" | "overloaded" | "failed" => open.troubles.push(trouble(&mut line)?),
+        "silent" => open.troubles.push(TurnFault { kind: TurnFaultKind::Silent, times: times_of(&line)? }),
+        "error" | "overloaded" | "failed" | "raw" => open.troubles.push(trouble(&mut line)?),
         other => return Err(format!("unknown verb `{other}`; verbs are {VERBS}")),
     }
     line.check_taken()
@@ -188,7 +189,8 @@ fn usage(line: &ScriptLine<'_>) -> Result<Tokens, String> {
     Ok(usage)
 }
 
-/// `error STATUS [type] [retry-after=S] [header=NAME:VALUE] [times=N] [text…]`, `overloaded …`, `failed CODE …`.
+/// `error STATUS [type] [retry-after=S] [header=NAME:VALUE] [times=N] [text…]`, `overloaded …`, `failed CODE …`,
+/// `raw TYPE …`.
 fn trouble(line: &mut ScriptLine<'_>) -> Result<TurnFault, String> {
     let mut words = line.words()?.into_iter().peekable();
     let first = if line.name == "overloaded" { Some("529".to_owned()) } else { words.next() };
@@ -212,6 +214,10 @@ fn trouble(line: &mut ScriptLine<'_>) -> Result<TurnFault, String> {
             code: first,
             text: [kind, Some(text)].into_iter().flatten().collect::<Vec<_>>().join(" "),
         },
+        "raw" => {
+            headers.push(("content-type".to_owned(), first));
+            TurnFaultKind::Error(ErrorReply { status: 200, kind, text, headers, body: line.heredoc.take() })
+        }
         _ => {
             TurnFaultKind::Error(ErrorReply { status: status(&first)?, kind, text, headers, body: line.heredoc.take() })
         }

@@ -15,6 +15,23 @@ pub(super) struct ModelReply {
     pub(super) usage: Tokens,
 }
 
+/// A longer text arrives in pieces, as models send it.
+const WHOLE_MAX: usize = 1_000;
+/// Bytes of such a piece.
+const PIECE: usize = 40;
+
+/// A text as a stream sends it.
+pub(super) fn text_pieces(mut text: &str) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    while text.len() > PIECE && (!pieces.is_empty() || text.len() > WHOLE_MAX) {
+        let (piece, rest) = text.split_at(text.floor_char_boundary(PIECE));
+        pieces.push(piece);
+        text = rest;
+    }
+    pieces.push(text);
+    pieces
+}
+
 /// The reason why an answer ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StopReason {

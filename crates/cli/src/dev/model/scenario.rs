@@ -98,6 +98,8 @@ pub(super) enum TurnFaultKind {
     Cut,
     /// The answer begins and hangs.
     Hang,
+    /// No answer begins.
+    Silent,
 }
 
 /// An error answer.

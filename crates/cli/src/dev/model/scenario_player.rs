@@ -51,7 +51,7 @@ impl ChosenAnswer {
     pub(super) fn usage(&self, asked: &ModelRequest) -> Option<Tokens> {
         match &self.fault {
             None => Some(self.reply.usage),
-            Some(TurnFaultKind::Error(_)) => None,
+            Some(TurnFaultKind::Error(_) | TurnFaultKind::Silent) => None,
             Some(_) => asked.protocol.usage_sent_first(self.reply.usage).filter(|_| asked.streams),
         }
     }
@@ -97,6 +97,7 @@ impl ScenarioPlayer {
             Some(TurnFaultKind::Error(_)) => "error",
             Some(TurnFaultKind::Cut) => "cut",
             Some(TurnFaultKind::Hang) => "hang",
+            Some(TurnFaultKind::Silent) => "silent",
             Some(TurnFaultKind::Failed { .. }) => "failed",
         };
         let (block, line) = (Some(block.header.to_string()), turn.line);

@@ -115,6 +115,9 @@ async fn asked(server: &ScenarioServer, route: &ModelRoute, seen: &LoggedRequest
     let chosen = server.player.choose(&asked, server.player.next_number());
     server.log.log_answer(seen, &asked, &chosen);
     think(chosen.delay_ms).await;
+    if chosen.fault == Some(TurnFaultKind::Silent) {
+        std::future::pending::<()>().await;
+    }
     respond(&asked, &chosen)
 }
 
@@ -135,7 +138,7 @@ fn respond(asked: &ModelRequest, chosen: &ChosenAnswer) -> Response<ReplyBody> {
         None => (pieces, BodyEnd::Close),
         Some(TurnFaultKind::Error(fault)) => return refusal(protocol, fault),
         Some(TurnFaultKind::Cut) => (first_half(pieces), BodyEnd::Cut),
-        Some(TurnFaultKind::Hang) => (first_half(pieces), BodyEnd::Hang),
+        Some(TurnFaultKind::Hang | TurnFaultKind::Silent) => (first_half(pieces), BodyEnd::Hang),
         Some(TurnFaultKind::Failed { code, text }) => {
             let failure = protocol.failure_event(reply, code, text);
             (first_half(pieces).into_iter().chain([failure]).collect(), BodyEnd::Close)

@@ -17,7 +17,7 @@ fn errors_name_their_line() {
     complains(
         "@ maker\nsing a song",
         &expect![
-            "2: unknown verb `sing`; verbs are say, write, replace, run, read, stage, verdict, answer, usage, delay, error, overloaded, failed, cut, hang, refuse, length"
+            "2: unknown verb `sing`; verbs are say, write, replace, run, read, stage, verdict, answer, usage, delay, error, overloaded, failed, cut, hang, silent, raw, refuse, length"
         ],
     );
     complains("# nothing\n", &expect!["1: the scenario has no block"]);

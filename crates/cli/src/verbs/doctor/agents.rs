@@ -18,7 +18,7 @@ pub(super) struct DoctorAgent {
     version: Option<String>,
     /// Its capabilities, in words; empty when it is not installed.
     can: Vec<&'static str>,
-    /// How it gets access to its model: `key`, `login`, or `none`.
+    /// How it gets access to its model: `key`, `keyless`, `login`, or `none`.
     access: &'static str,
     /// Its provider and the source of the key, if it uses one. Never the key.
     provider: Option<String>,
@@ -64,13 +64,14 @@ async fn version(candidate: &AgentAvailability) -> Option<String> {
 fn agent(candidate: &AgentAvailability, version: Option<String>) -> DoctorAgent {
     let (access, provider, key) = match &candidate.access {
         AgentAccess::Key(provider, place) => ("key", Some(provider.clone()), Some(place.clone())),
+        AgentAccess::Keyless(provider) => ("keyless", Some(provider.clone()), None),
         AgentAccess::Login => ("login", None, None),
         AgentAccess::Missing(_) | AgentAccess::NotNeeded => ("none", None, None),
     };
     let fix = match (&candidate.installed, &candidate.access) {
         (None, _) => install_hint(candidate.agent),
         (Some(_), AgentAccess::Missing(hint)) => Some(hint.clone()),
-        (Some(_), AgentAccess::Key(..) | AgentAccess::Login | AgentAccess::NotNeeded) => None,
+        (Some(_), AgentAccess::Key(..) | AgentAccess::Keyless(_) | AgentAccess::Login | AgentAccess::NotNeeded) => None,
     };
     let program = candidate.installed.as_ref().map(|installed| installed.program.to_string_lossy().into_owned());
     let can = candidate.capabilities.map(words).unwrap_or_default();
@@ -101,6 +102,7 @@ fn check(candidate: &AgentAvailability, agent: &DoctorAgent) -> DoctorCheck {
     let can = if agent.can.is_empty() { "not driven by this build".to_owned() } else { agent.can.join(", ") };
     let access = match &candidate.access {
         AgentAccess::Key(provider, place) => format!("uses {provider} with the key in {place}"),
+        AgentAccess::Keyless(provider) => format!("uses {provider}, which needs no key"),
         AgentAccess::Login => "uses its own sign-in, which is then in its HOME".to_owned(),
         AgentAccess::Missing(_) => "has no key for its model provider".to_owned(),
         AgentAccess::NotNeeded => "needs no model provider".to_owned(),

@@ -1,8 +1,8 @@
 //! The forges in `doctor`: whether each one is reachable, accepts the token, and has the repository; and whether people
-//! can answer in Slack. Nothing is changed there.
+//! can answer in Slack, and whether the key for commits can sign. Nothing is changed there.
 
 use super::{DoctorCheck, DoctorStatus};
-use crate::context::{CommandContext, inspect_asking, inspect_forges};
+use crate::context::{CommandContext, inspect_asking, inspect_forges, inspect_signer};
 use loopwright_forge::{FindingState, ForgeFinding};
 
 /// A line about each check of each configured forge.
@@ -26,6 +26,8 @@ pub(super) async fn check_forges(cx: &CommandContext) -> Vec<DoctorCheck> {
     // The check of the store reports an unreadable configuration.
     let asking = inspect_asking(cx).await.unwrap_or_default();
     checks.extend(asking.into_iter().map(|(name, finding)| named_check(&name, finding)));
+    let signer = inspect_signer(cx).await.unwrap_or_default();
+    checks.extend(signer.map(|finding| named_check("signing", finding)));
     checks
 }
 

@@ -1,7 +1,7 @@
 //! `import loop-engine FILE`: specs of the loop engine.
 
 use super::plan::ImportPlan;
-use crate::context::{CommandContext, FileProblem, error_from_problems, read_bytes};
+use crate::context::{CommandContext, FileProblem, error_from_problems, read_named_file};
 use crate::error::CommandError;
 use loopwright_core::import::ImportNotes;
 use loopwright_core::import::seed_specs::read_seed_specs;
@@ -10,7 +10,7 @@ use std::path::Path;
 
 pub(super) fn plan(cx: &CommandContext, file: &Path) -> Result<ImportPlan, CommandError> {
     let shown = file.display().to_string();
-    let bytes = read_bytes(&cx.env.cwd.join(file)).map_err(|error| {
+    let bytes = read_named_file(&cx.env.cwd.join(file)).map_err(|error| {
         CommandError::invalid(format!("read `{shown}`: {error}")).hint("name a file with the JSON of a spec")
     })?;
     let mut notes = ImportNotes::default();

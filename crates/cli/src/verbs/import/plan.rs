@@ -6,6 +6,7 @@ use crate::error::CommandError;
 use crate::verbs::init;
 use loopwright::git::{GitErrorKind, UserRepo};
 use loopwright_core::import::{ImportFit, ImportNotes, ImportedLoop};
+use loopwright_core::spec::Argv;
 use std::collections::BTreeMap;
 
 /// The folder of skills, from the root of the working copy.
@@ -93,7 +94,8 @@ impl ImportPlan {
 /// The repository and the user's configuration, as imported loops depend on them.
 #[derive(Debug, Default)]
 pub(super) struct RepoFacts {
-    tests: Option<Vec<String>>,
+    tests: Option<Argv>,
+    setup: Vec<Argv>,
     branch: Option<String>,
     head: Option<String>,
     forge: Option<String>,
@@ -114,13 +116,8 @@ impl RepoFacts {
             Err(error) if matches!(error.kind, GitErrorKind::NoCommits) => return Ok(facts),
             base => base?,
         };
-        // A gate runs the script that base has.
-        let paths = cx.git().paths(repo, &base.commit).await?;
-        let is_in_base = |run: &Vec<String>| match run.first().and_then(|program| program.strip_prefix("./")) {
-            Some(script) => paths.contains(script),
-            None => true,
-        };
-        facts.tests = init::detect_test_command(&repo.work_tree).filter(is_in_base);
+        let project = init::RepoProject::read(cx, repo).await?;
+        (facts.tests, facts.setup) = (project.test_command(), project.plan.setup);
         (facts.branch, facts.head) = (base.branch, Some(base.commit.to_string()));
         Ok(facts)
     }
@@ -128,6 +125,7 @@ impl RepoFacts {
     pub(super) fn fit(&self) -> ImportFit<'_> {
         ImportFit {
             tests: self.tests.as_deref(),
+            setup: &self.setup,
             branch: self.branch.as_deref(),
             head: self.head.as_deref(),
             forge: self.forge.as_deref(),

@@ -1,106 +1,71 @@
-//! The kind of a repository, from a few files and folders. These are guesses: everything goes into a file that a person
-//! reads before it runs.
+//! Reads the facts of a repository that loop files depend on: the commands that install its dependencies and run its
+//! tests, and its instructions for agents. `core::project` decides; this file only reads.
 
+use crate::context::{CommandContext, read_repo_file};
+use crate::error::CommandError;
+use crate::verbs::safe;
+use loopwright::git::{GitErrorKind, UserRepo};
+use loopwright_core::project::{self, GateNeed, ProjectFiles, ProjectPlan};
+use loopwright_core::spec::{Argv, INSTRUCTION_FILES};
+use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
 
-/// The most bytes read of a file.
-const LOOK_MAX: usize = 1 << 20;
-/// The most entries read of a folder.
+/// The most entries of a folder that are read in a repository without a commit.
 const ENTRIES_MAX: usize = 10_000;
 
-/// The command that runs the tests, if the repository has one of the usual layouts.
-pub(in crate::verbs) fn detect_test_command(root: &Path) -> Option<Vec<String>> {
-    let has = |name: &str| root.join(name).is_file();
-    let says = |name: &str, needle: &str| text(&root.join(name)).contains(needle);
-    let words: &[&str] = if has("Cargo.toml") {
-        &["cargo", "test"]
-    } else if has("go.mod") {
-        &["go", "test", "./..."]
-    } else if npm_tests(root) {
-        &["npm", "test"]
-    } else if has("pytest.ini") || has("conftest.py") || says("pyproject.toml", "pytest") || says("tox.ini", "pytest") {
-        &["python3", "-m", "pytest", "-q"]
-    } else if has("pyproject.toml") || has("setup.py") || has_python_tests(root) {
-        &["python3", "-m", "unittest"]
-    } else if text(&root.join("Makefile")).lines().any(|line| line.starts_with("test:")) {
-        &["make", "test"]
-    } else if let Some(script) = SCRIPTS.into_iter().find(|name| is_program(&root.join(name))) {
-        return Some(vec![format!("./{script}")]);
-    } else {
-        return None;
-    };
-    Some(words.iter().map(|word| (*word).to_owned()).collect())
+/// The facts of a repository.
+#[derive(Debug, Default)]
+pub(in crate::verbs) struct RepoProject {
+    /// Its commands.
+    pub(in crate::verbs) plan: ProjectPlan,
+    /// The files at its root with instructions for agents.
+    pub(in crate::verbs) instructions: Vec<&'static str>,
 }
 
-/// Scripts whose name says that they run the tests.
-const SCRIPTS: [&str; 6] = ["run-tests.sh", "run-tests", "run_tests.sh", "test.sh", "tests.sh", "test/run.sh"];
-
-fn is_program(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
-}
-
-/// `unittest` finds files of this name in the root and in packages below it.
-fn has_python_tests(root: &Path) -> bool {
-    let is_test = |name: &str| name.starts_with("test") && name.ends_with(".py");
-    let here = |folder: &Path| {
-        let names =
-            fs::read_dir(folder).into_iter().flatten().flatten().take(ENTRIES_MAX).map(|entry| entry.file_name());
-        names.into_iter().any(|name| is_test(&name.to_string_lossy()))
-    };
-    here(root)
-        || ["tests", "test"].iter().any(|name| root.join(name).join("__init__.py").is_file() && here(&root.join(name)))
-}
-
-/// npm writes a failing `test` script by default; that one does not count.
-fn npm_tests(root: &Path) -> bool {
-    let package: serde_json::Value = serde_json::from_str(&text(&root.join("package.json"))).unwrap_or_default();
-    package["scripts"]["test"].as_str().is_some_and(|script| !script.contains("no test specified"))
-}
-
-fn text(path: &Path) -> String {
-    let bytes = fs::read(path).unwrap_or_default();
-    String::from_utf8_lossy(&bytes[..bytes.len().min(LOOK_MAX)]).into_owned()
-}
-
-#[cfg(test)]
-mod tests_of_detection {
-    use super::*;
-
-    fn detected(files: &[(&str, &str)]) -> Option<String> {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        for (name, text) in files {
-            let path = folder.path().join(name);
-            fs::create_dir_all(path.parent().expect("it is in the folder")).expect("a folder can be made");
-            fs::write(&path, text).expect("a file can be written");
-            if text.starts_with("#!") {
-                fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a mode can be set");
-            }
-        }
-        detect_test_command(folder.path()).map(|words| words.join(" "))
+impl RepoProject {
+    /// Reads the files that base has; their text is the working copy's.
+    pub(in crate::verbs) async fn read(cx: &CommandContext, repo: &UserRepo) -> Result<Self, CommandError> {
+        let paths = base_paths(cx, repo).await?;
+        let read = |path: &str| read_manifest(cx, repo, path);
+        let folders = cx.extra_path(Some(&repo.work_tree));
+        let has_program = |name: &str| folders.iter().any(|folder| folder.join(name).is_file());
+        let files = ProjectFiles { paths: &paths, read: &read, has_program: &has_program };
+        let instructions = INSTRUCTION_FILES.into_iter().filter(|name| paths.contains(*name)).collect();
+        Ok(Self { plan: project::detect(&files), instructions })
     }
 
-    #[test]
-    fn usual_repositories_are_recognised_by_their_files() {
-        type Files = &'static [(&'static str, &'static str)];
-        let table: [(Files, Option<&str>); 13] = [
-            (&[("Cargo.toml", "[package]")], Some("cargo test")),
-            (&[("go.mod", "module x")], Some("go test ./...")),
-            (&[("package.json", r#"{"scripts":{"test":"vitest"}}"#)], Some("npm test")),
-            (&[("package.json", r#"{"scripts":{"test":"echo \"Error: no test specified\" && exit 1"}}"#)], None),
-            (&[("pyproject.toml", "[tool.pytest.ini_options]")], Some("python3 -m pytest -q")),
-            (&[("setup.py", "")], Some("python3 -m unittest")),
-            (&[("Makefile", "all:\n\ttrue\ntest: all\n\t./t\n")], Some("make test")),
-            (&[("test_calc.py", "")], Some("python3 -m unittest")),
-            (&[("tests/__init__.py", ""), ("tests/test_calc.py", "")], Some("python3 -m unittest")),
-            (&[("tests/test_calc.py", "")], None),
-            (&[("run-tests.sh", "#!/bin/sh\n")], Some("./run-tests.sh")),
-            (&[("test.sh", "echo no program")], None),
-            (&[("README.md", "")], None),
-        ];
-        for (files, expected) in table {
-            assert_eq!(detected(files).as_deref(), expected, "{files:?}");
+    /// The first command of every gate that a loop should have.
+    pub(in crate::verbs) fn first_choices(&self) -> Vec<(String, Argv)> {
+        let kept = self.plan.gates.iter().filter(|gate| gate.need == GateNeed::Kept);
+        kept.filter_map(|gate| Some((gate.name.clone(), gate.runs.first()?.clone()))).collect()
+    }
+
+    /// The command that runs the tests.
+    pub(in crate::verbs) fn test_command(&self) -> Option<Argv> {
+        self.first_choices().into_iter().next().map(|(_, run)| run)
+    }
+}
+
+/// The text of a file that decides about commands. The user sees why one is not read.
+fn read_manifest(cx: &CommandContext, repo: &UserRepo, path: &str) -> Option<String> {
+    match read_repo_file(&repo.work_tree, path) {
+        Ok(bytes) => String::from_utf8(bytes).ok(),
+        Err(error) if error.is_not_found() => None,
+        Err(error) => {
+            cx.out.note(&format!("note: `{}` is not read: {error}", safe(path)));
+            None
         }
+    }
+}
+
+/// The files of base; without a commit, the files at the top of the working copy.
+async fn base_paths(cx: &CommandContext, repo: &UserRepo) -> Result<BTreeSet<String>, CommandError> {
+    match cx.git().head(repo, None).await {
+        Ok(head) => Ok(cx.git().paths(repo, &head.commit).await?),
+        Err(error) if matches!(error.kind, GitErrorKind::NoCommits) => {
+            let entries = fs::read_dir(&repo.work_tree).into_iter().flatten().flatten().take(ENTRIES_MAX);
+            Ok(entries.filter_map(|entry| entry.file_name().into_string().ok()).collect())
+        }
+        Err(error) => Err(error.into()),
     }
 }

@@ -25,9 +25,8 @@ pub(super) fn unit(plan: &ServicePlan) -> String {
         "# Written by `loopwright service install`; changes go into a drop-in: systemctl --user edit {name}
 [Unit]
 Description=Loopwright: starts loops when they are due
-# After ten starts in ten minutes, another start does not help.
-StartLimitIntervalSec=10min
-StartLimitBurst=10
+# The daemon may have to wait minutes for a database or for the lease of a lost machine: systemd never gives up.
+StartLimitIntervalSec=0
 
 [Service]
 Type=notify
@@ -37,9 +36,7 @@ ExecReload=/bin/kill -HUP $MAINPID
 WorkingDirectory={folder}
 {variables}EnvironmentFile=-{secrets}
 Restart=on-failure
-RestartSec=2s
-RestartSteps=5
-RestartMaxDelaySec=2min
+RestartSec=10s
 # A person has to fix a wrong configuration.
 RestartPreventExitStatus=2
 # The daemon lets its rounds end; systemd kills the remaining processes.

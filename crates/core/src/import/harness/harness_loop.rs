@@ -196,6 +196,7 @@ impl HarnessLoop<'_> {
         }
         if let (true, Some(tests)) = (self.changes_code(), self.fit.tests) {
             spec.gates.push(Gate::Run(RunGate::new("tests", tests.to_vec())));
+            spec.setup = self.fit.setup.to_vec();
             notes.changed(
                 place,
                 "gates",

@@ -1,11 +1,12 @@
 //! The `gates:` and `heldout:` blocks.
 
 use super::value::{SpecFields, SpecValue};
+use crate::paths::SensitiveKind;
 use crate::spec::tree::YamlValue;
 use crate::spec::{
-    BaseWord, CountFloor, DiffGate, DiffRule, EvidenceRule, ExpectRule, Gate, HeldoutSpec, JsonRule, LeftoverMarker,
-    LengthGate, LengthRule, MarkersGate, OnOff, ParseGate, ProblemKind, RunGate, ScoreDirection, ScoreRule,
-    SecretsGate,
+    AllowedSensitive, BaseWord, CanaryMode, CountFloor, DiffGate, DiffRule, EvidenceRule, ExpectRule, Gate,
+    HeldoutSpec, JsonRule, LeftoverMarker, LengthGate, LengthRule, MarkersGate, OnOff, ParseGate, ProblemKind, RunGate,
+    ScoreDirection, ScoreRule, SecretsGate, VaryMode, WithholdOff, WithholdRule,
 };
 
 const COUNT_MAX: i128 = 1_000_000_000;
@@ -22,7 +23,7 @@ fn blank() -> Gate {
 
 /// The key that determines a gate's kind, with the keys that belong to it.
 const KINDS: [(&str, &str); 6] = [
-    ("run", "name run inputs red_before timeout retries network expect evidence score"),
+    ("run", "name run inputs red_before timeout retries network expect evidence score canary vary inputs_writable"),
     ("diff", "name diff"),
     ("parse", "name parse"),
     ("markers", "name markers"),
@@ -69,7 +70,39 @@ fn run_gate(fields: &SpecFields<'_>, name: Option<String>) -> Option<RunGate> {
     gate.expect = fields.option("expect", expect);
     gate.evidence = fields.option("evidence", evidence);
     gate.score = fields.option("score", score);
+    fields.set("canary", &mut gate.canary, |at| at.word(&[("auto", CanaryMode::Auto), ("off", CanaryMode::Off)]));
+    let modes = [("auto", VaryMode::Auto), ("always", VaryMode::Always), ("off", VaryMode::Off)];
+    fields.set("vary", &mut gate.vary, |at| at.word(&modes));
+    fields.set("inputs_writable", &mut gate.inputs_writable, SpecValue::flag);
     Some(RunGate { name: name?, run: run?, ..gate })
+}
+
+/// `- { kind: lockfile, because: … }`.
+pub(super) fn allow_sensitive(at: &SpecValue<'_>) -> Option<Vec<AllowedSensitive>> {
+    let blank = || AllowedSensitive { kind: SensitiveKind::Lockfile, because: String::new() };
+    at.list("a list such as `- { kind: lockfile, because: this loop updates dependencies }`", blank, |at| {
+        let fields = at.fields("kind because")?;
+        let kinds = SensitiveKind::ALL.map(|kind| (kind.word(), kind));
+        let kind = fields.required("kind", "lockfile", |at| at.word(&kinds));
+        let because = fields.required("because", "this loop updates dependencies", |at| {
+            at.text().filter(|text| !text.trim().is_empty()).or_else(|| at.wrong_type("a reason", None))
+        });
+        Some(AllowedSensitive { kind: kind?, because: because? })
+    })
+}
+
+/// `20%`, a list of patterns, or `off`.
+pub(super) fn withhold(at: &SpecValue<'_>) -> Option<WithholdRule> {
+    match &at.node.value {
+        YamlValue::List(_) => at.text_list().map(WithholdRule::Globs),
+        YamlValue::Text(text) if text == "off" => Some(WithholdRule::Off(WithholdOff::Off)),
+        YamlValue::Text(text) => WithholdRule::parse_share(text).or_else(|| no_share(at)),
+        _ => no_share(at),
+    }
+}
+
+fn no_share(at: &SpecValue<'_>) -> Option<WithholdRule> {
+    at.wrong_type("a share from `1%` to `90%`, a list of patterns, or `off`", None)
 }
 
 fn expect(at: &SpecValue<'_>) -> Option<ExpectRule> {

@@ -12,9 +12,10 @@ pub(crate) use parts::agents;
 use value::{SpecFields, SpecValue};
 
 /// Every key of a loop file.
-pub(crate) const KEYS: &str = "name intent level on mode base paths submodules lfs agents skills context budget \
-    attempts gates protect allow_paths heldout check rubric prover attack allow output network forge approvers \
-    approvals open_max setup caches toolchains secrets sandbox priority locks timeout prompts";
+pub(crate) const KEYS: &str = "name intent level on mode workflow base paths submodules lfs agents skills context instructions budget \
+    attempts gates protect allow_sensitive allow_paths heldout withhold check rubric prover attack plateau allow output network \
+    forge approvers approvals open_max chain_max calibrate setup caches toolchains secrets sandbox priority locks timeout \
+    prompts";
 
 /// The seed's keys, accepted beside Loopwright's own.
 pub(crate) const ALIASES: &str = "cadence action_kind maker_prompt checker_prompt";
@@ -59,6 +60,7 @@ fn both_given(at: &SpecValue<'_>, alias: &str, ours: &str) {
 fn work(fields: &SpecFields<'_>, spec: &mut LoopSpec) {
     triggers::on(fields, spec);
     fields.set("mode", &mut spec.mode, |at| at.word(&MODES));
+    spec.workflow = fields.option("workflow", parts::workflow);
     spec.base = fields.option("base", SpecValue::text);
     fields.set("paths", &mut spec.paths, SpecValue::texts);
     fields.set("submodules", &mut spec.submodules, switch);
@@ -66,6 +68,7 @@ fn work(fields: &SpecFields<'_>, spec: &mut LoopSpec) {
     fields.set("agents", &mut spec.agents, parts::agents);
     fields.set("skills", &mut spec.skills, SpecValue::texts);
     fields.set("context", &mut spec.context, SpecValue::texts);
+    fields.set("instructions", &mut spec.instructions, switch);
     fields.set("budget", &mut spec.budget, parts::budget);
     fields.set("attempts", &mut spec.attempts, |at| at.whole(1..=10));
 }
@@ -73,12 +76,15 @@ fn work(fields: &SpecFields<'_>, spec: &mut LoopSpec) {
 fn verification(fields: &SpecFields<'_>, spec: &mut LoopSpec) {
     fields.set("gates", &mut spec.gates, gates::gates);
     fields.set("protect", &mut spec.protect, SpecValue::texts);
+    fields.set("allow_sensitive", &mut spec.allow_sensitive, gates::allow_sensitive);
     fields.set("allow_paths", &mut spec.allow_paths, SpecValue::texts);
     fields.set("heldout", &mut spec.heldout, gates::heldout);
+    spec.withhold = fields.option("withhold", gates::withhold);
     fields.set("check", &mut spec.check, |at| at.word(&[("required", CheckMode::Required), ("none", CheckMode::None)]));
     fields.set("rubric", &mut spec.rubric, parts::rubric);
     spec.prover = fields.option("prover", parts::prover);
     spec.attack = fields.option("attack", parts::attack);
+    spec.plateau = fields.option("plateau", parts::plateau);
 }
 
 fn outward(fields: &SpecFields<'_>, spec: &mut LoopSpec) {
@@ -95,6 +101,8 @@ fn outward(fields: &SpecFields<'_>, spec: &mut LoopSpec) {
     fields.set("approvers", &mut spec.approvers, SpecValue::texts);
     fields.set("approvals", &mut spec.approvals, parts::approvals);
     fields.set("open_max", &mut spec.open_max, |at| at.whole(1..=1000));
+    spec.calibrate = fields.option("calibrate", SpecValue::span);
+    fields.set("chain_max", &mut spec.chain_max, |at| at.whole(0..=1000));
 }
 
 fn surroundings(fields: &SpecFields<'_>, spec: &mut LoopSpec) {
@@ -114,7 +122,7 @@ fn no_network_or_hosts(at: &SpecValue<'_>) -> Option<Vec<String>> {
     Some(if hosts == ["none"] { Vec::new() } else { hosts })
 }
 
-fn switch(at: &SpecValue<'_>) -> Option<OnOff> {
+pub(super) fn switch(at: &SpecValue<'_>) -> Option<OnOff> {
     at.word(&[("on", OnOff::On), ("off", OnOff::Off)])
 }
 

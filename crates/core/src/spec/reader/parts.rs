@@ -1,10 +1,11 @@
 //! The smaller blocks of a loop file: agents, budget, rubric, outputs, prompts, prover and attack.
 
 use super::value::{SpecFields, SpecValue};
+use crate::attack::AttackRole;
 use crate::spec::tree::YamlValue;
 use crate::spec::{
-    ActionKind, AgentSpec, AgentUse, ApprovalRule, Argv, AskPlace, AttackSpec, BudgetSpec, Ceilings, OutputSpec,
-    ProblemKind, ProverSpec, Role, RolePrompts, Rubric,
+    ActionKind, AgentSpec, AgentUse, ApprovalRule, Argv, AskPlace, AttackSpec, BudgetSpec, Ceilings, ItemJoin,
+    LoopMode, OutputSpec, PlateauSpec, ProblemKind, ProofRequest, ProverSpec, Role, RolePrompts, Rubric, WorkflowSpec,
 };
 use std::collections::BTreeMap;
 
@@ -20,14 +21,19 @@ fn agent(at: &SpecValue<'_>) -> Option<AgentSpec> {
     if let YamlValue::Text(_) = at.node.value {
         return at.word(&words).map(AgentSpec::new);
     }
-    let fields = at.fields("use model tools run script fallback")?;
+    let fields = at.fields("use model provider tools run script fallback cost budget")?;
     let agent = fields.required("use", "claude", |at| at.word(&words));
     let mut spec = AgentSpec::new(agent.unwrap_or(AgentUse::Claude));
     spec.model = fields.option("model", SpecValue::text);
+    spec.provider = fields.option("provider", SpecValue::text);
     fields.set("tools", &mut spec.tools, SpecValue::texts);
     fields.set("run", &mut spec.run, SpecValue::argv);
     spec.script = fields.option("script", SpecValue::text);
     fields.set("fallback", &mut spec.fallback, SpecValue::texts);
+    spec.cost = fields.option("cost", SpecValue::usd);
+    if let Some(at) = fields.get("budget") {
+        ceilings(&at, &mut spec.budget);
+    }
     agent.map(|_| spec)
 }
 
@@ -194,16 +200,70 @@ pub(super) fn prompts(at: &SpecValue<'_>) -> Option<RolePrompts> {
 
 /// How the application is exercised.
 pub(super) fn prover(at: &SpecValue<'_>) -> Option<ProverSpec> {
-    let fields = at.fields("start ready exercise")?;
-    let start = fields.option("start", SpecValue::argv).unwrap_or_default();
-    let ready = fields.option("ready", SpecValue::text);
-    Some(ProverSpec { start, ready, exercise: fields.required("exercise", "[./exercise]", SpecValue::argv)? })
+    let fields = at.fields("start ready exercise http timeout keep")?;
+    Some(ProverSpec {
+        start: fields.option("start", SpecValue::argv).unwrap_or_default(),
+        ready: fields.option("ready", SpecValue::text),
+        exercise: fields.option("exercise", SpecValue::argv).unwrap_or_default(),
+        http: fields.option("http", proof_request),
+        timeout: fields.option("timeout", SpecValue::span),
+        keep: fields.option("keep", SpecValue::flag).unwrap_or_default(),
+    })
+}
+
+fn proof_request(at: &SpecValue<'_>) -> Option<ProofRequest> {
+    let fields = at.fields("url status contains")?;
+    Some(ProofRequest {
+        url: fields.required("url", "http://127.0.0.1:{port}/", SpecValue::text)?,
+        status: fields.option("status", |at| at.whole(100..=599)),
+        contains: fields.option("contains", SpecValue::text),
+    })
 }
 
 /// Which attackers run.
 pub(super) fn attack(at: &SpecValue<'_>) -> Option<AttackSpec> {
-    let fields = at.fields("roles")?;
-    Some(AttackSpec { roles: fields.required("roles", "[hostile-user]", SpecValue::text_list)? })
+    let fields = at.fields("roles timeout")?;
+    let roles = |at: &SpecValue<'_>| at.list("a list of roles", || AttackRole::BuiltIn(String::new()), attack_role);
+    Some(AttackSpec {
+        roles: fields.required("roles", "[hostile-user]", roles)?,
+        timeout: fields.option("timeout", SpecValue::span),
+    })
+}
+
+/// The name of a built-in role, or a role of the loop.
+fn attack_role(at: &SpecValue<'_>) -> Option<AttackRole> {
+    if matches!(at.node.value, YamlValue::Map(_)) {
+        let fields = at.fields("name look_for")?;
+        return Some(AttackRole::Own {
+            name: fields.required("name", "impatient-admin", SpecValue::text)?,
+            look_for: fields.required("look_for", "what it looks for", SpecValue::text)?,
+        });
+    }
+    at.text().map(AttackRole::BuiltIn)
+}
+
+/// When a round has reached a plateau.
+pub(super) fn plateau(at: &SpecValue<'_>) -> Option<PlateauSpec> {
+    let fields = at.fields("window")?;
+    Some(PlateauSpec { window: fields.required("window", "1", |at| at.whole(1..=10))? })
+}
+
+/// The items of a workflow.
+pub(super) fn workflow(at: &SpecValue<'_>) -> Option<WorkflowSpec> {
+    let fields = at.fields("items files goals plan at_once join each tries may_fail summary")?;
+    let mut workflow = WorkflowSpec::default();
+    fields.set("items", &mut workflow.items, SpecValue::texts);
+    fields.set("files", &mut workflow.files, SpecValue::texts);
+    fields.set("goals", &mut workflow.goals, SpecValue::texts);
+    fields.set("plan", &mut workflow.plan, super::switch);
+    fields.set("at_once", &mut workflow.at_once, |at| at.whole(1..=64));
+    fields.set("join", &mut workflow.join, |at| at.word(&ItemJoin::ALL.map(|join| (join.word(), join))));
+    let modes = [("single-run", LoopMode::SingleRun), ("goal-loop", LoopMode::GoalLoop)];
+    fields.set("each", &mut workflow.each, |at| at.word(&modes));
+    fields.set("tries", &mut workflow.tries, |at| at.whole(1..=5));
+    fields.set("may_fail", &mut workflow.may_fail, |at| at.whole(0..=5000));
+    workflow.summary = fields.option("summary", SpecValue::text);
+    Some(workflow)
 }
 
 /// One command, or a list of commands.

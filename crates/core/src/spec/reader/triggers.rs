@@ -4,7 +4,7 @@ use super::value::{SpecFields, SpecValue};
 use crate::spec::tree::YamlValue;
 use crate::spec::{Ask, CatchUp, ItemsForm, LoopSpec, Overlap, ProbeSpec, Triggers};
 
-const KEYS: &str = "every cron daily weekly webhook push files probe after timezone catch_up overlap jitter quiet \
+const KEYS: &str = "every cron daily weekly webhook push files probe after timezone catch_up grace overlap jitter quiet \
     not_before until";
 
 /// Reads `on:` or the seed's `cadence:`.
@@ -51,6 +51,7 @@ fn triggers(at: &SpecValue<'_>) -> Option<Triggers> {
     on.probe = fields.option("probe", probe);
     on.timezone = fields.option("timezone", SpecValue::text);
     fields.set("catch_up", &mut on.catch_up, catch_up);
+    on.grace = fields.option("grace", SpecValue::span);
     let overlaps = [("skip", Overlap::Skip), ("queue", Overlap::Queue), ("cancel", Overlap::Cancel)];
     fields.set("overlap", &mut on.overlap, |at| at.word(&overlaps));
     on.jitter = fields.option("jitter", SpecValue::span);
@@ -101,6 +102,8 @@ fn ask(at: &SpecValue<'_>) -> Option<ProbeSpec> {
     for (key, slot) in lists {
         fields.set(key, slot, SpecValue::texts);
     }
+    ask.assignee = fields.option("assignee", SpecValue::text);
+    ask.mention = fields.option("mention", SpecValue::text);
     ask.text = fields.option("text", SpecValue::text);
     ask.branch = fields.option("branch", SpecValue::text);
     fields.set("follow_own", &mut ask.follow_own, SpecValue::flag);

@@ -8,6 +8,7 @@ use crate::spec::path::SpecPath;
 use crate::spec::problem::quoted;
 use crate::spec::{
     CheckMode, CountFloor, DiffRule, EvidenceRule, ExpectRule, Gate, JsonRule, LoopSpec, RunGate, ScoreRule,
+    WithholdRule,
 };
 use std::collections::HashMap;
 
@@ -26,7 +27,10 @@ pub(super) fn check(rules: &mut Rules, spec: &LoopSpec) {
     unique_names(rules, &path, spec.gates.iter().map(Gate::name));
     levels(rules, spec);
     heldout(rules, spec);
-    parts(rules, spec);
+    if let Some(WithholdRule::Globs(globs)) = &spec.withhold {
+        some(rules, &SpecPath::root_key("withhold"), globs.len(), "`[\"tests/slow/**\"]`, or `off`");
+        paths::globs(rules, &SpecPath::root_key("withhold"), globs);
+    }
 }
 
 fn unique_names<'g>(rules: &mut Rules, path: &SpecPath, names: impl Iterator<Item = &'g str>) {
@@ -234,20 +238,4 @@ fn heldout_files(rules: &mut Rules, path: &SpecPath, files: &[String]) {
 
 fn is_path(text: &str) -> bool {
     !text.trim().is_empty() && text.len() <= 1000 && !text.contains('\0')
-}
-
-/// The declarations of prover and attackers.
-fn parts(rules: &mut Rules, spec: &LoopSpec) {
-    if let Some(prover) = &spec.prover {
-        rules.command(SpecPath::root_key("prover").key("exercise"), &prover.exercise);
-    }
-    if let Some(attack) = &spec.attack {
-        let path = SpecPath::root_key("attack").key("roles");
-        if attack.roles.is_empty() {
-            rules.report(path.clone(), "`attack` without roles", "name them: `roles: [hostile-user]`");
-        }
-        for (at, role) in attack.roles.iter().enumerate() {
-            rules.part_name(path.index(at), role);
-        }
-    }
 }

@@ -2,10 +2,12 @@
 //! has the path of the value, which leads to its position in a file.
 
 mod gates;
+mod goal;
 mod outward;
 mod paths;
 mod roles;
 mod triggers;
+mod workflow;
 
 use super::path::SpecPath;
 use super::problem::{ProblemKind, quoted};
@@ -77,6 +79,8 @@ pub(crate) fn violations(spec: &LoopSpec) -> Vec<RuleViolation> {
     budgets(&mut rules, spec);
     rubric(&mut rules, spec);
     gates::check(&mut rules, spec);
+    goal::check(&mut rules, spec);
+    workflow::check(&mut rules, spec);
     paths::check(&mut rules, spec);
     outward::check(&mut rules, spec);
     rules.0

@@ -1,6 +1,7 @@
 //! Rules of outward settings: outputs, allowed kinds, forge, approvers, secrets, set-up.
 
 use super::{Rules, paths};
+use crate::level::LoopLevel;
 use crate::spec::path::SpecPath;
 use crate::spec::problem::quoted;
 use crate::spec::reader::value::nearest;
@@ -89,11 +90,20 @@ fn outputs(rules: &mut Rules, spec: &LoopSpec) {
         if spec.output[..at].iter().any(|other| other.kind == output.kind) {
             rules.report(path.index(at), format!("`output` has `{}` twice", output.kind), None);
         }
+        if is_any_webhook(spec, output) {
+            let what = "`webhook` without `targets` lets an unattended agent call every configured webhook";
+            rules.report(path.index(at), what, "name them: `webhook: { targets: [NAME] }`");
+        }
     }
     if spec.outputs(ActionKind::Commit) && spec.outputs(ActionKind::PullRequest) {
         let hint = "a change is either committed or proposed; keep one of them";
         rules.report(path, "`output` has both `commit` and `pull-request`", hint);
     }
+}
+
+/// Whether an agent chooses the webhook, and no person sees which.
+fn is_any_webhook(spec: &LoopSpec, output: &OutputSpec) -> bool {
+    spec.level == LoopLevel::L3Unattended && output.kind == ActionKind::Webhook && output.targets.is_empty()
 }
 
 fn limits(rules: &mut Rules, path: &SpecPath, output: &OutputSpec) {

@@ -4,7 +4,7 @@ use super::{RuleViolation, Rules, paths};
 use crate::spec::path::SpecPath;
 use crate::spec::problem::quoted;
 use crate::spec::reader::value::listed;
-use crate::spec::{AgentSpec, AgentUse, LoopSpec};
+use crate::spec::{AgentSpec, AgentUse, LoopSpec, is_provider_name};
 
 pub(super) fn check(rules: &mut Rules, spec: &LoopSpec) {
     for (role, agent) in &spec.agents {
@@ -23,6 +23,26 @@ fn one(rules: &mut Rules, path: &SpecPath, agent: &AgentSpec) {
     command(rules, path, agent);
     script(rules, path, agent);
     fallback(rules, path, agent);
+    provider(rules, path, agent);
+    if agent.cost.is_some() && agent.agent != AgentUse::Command {
+        let what = format!("`{path}.cost` is only for `use: command`: the usage of other agents is counted");
+        rules.report(path.key("cost"), what, "leave `cost` out");
+    }
+}
+
+fn provider(rules: &mut Rules, path: &SpecPath, agent: &AgentSpec) {
+    let Some(name) = &agent.provider else { return };
+    if agent.agent == AgentUse::Scripted {
+        let what = format!("`{path}` uses `scripted`, which has no provider");
+        rules.report(path.key("provider"), what, "leave `provider` out");
+    } else if !is_provider_name(name) {
+        let what = format!("{} is not the name of a provider", quoted(name));
+        rules.report(
+            path.key("provider"),
+            what,
+            "letters, digits and dashes, as in `providers:` of your configuration",
+        );
+    }
 }
 
 fn fallback(rules: &mut Rules, path: &SpecPath, agent: &AgentSpec) {
@@ -31,8 +51,10 @@ fn fallback(rules: &mut Rules, path: &SpecPath, agent: &AgentSpec) {
         let path = path.key("fallback").index(at);
         match agent.parse_fallback(word) {
             Err(what) => {
-                let hint =
-                    format!("`AGENT` or `AGENT/MODEL`, with one of {}", listed(&AgentUse::ALL.map(AgentUse::word)));
+                let hint = format!(
+                    "`AGENT`, `AGENT/MODEL` or `AGENT@PROVIDER/MODEL`, with one of {}",
+                    listed(&AgentUse::ALL.map(AgentUse::word))
+                );
                 rules.object_with(path, what, Some(hint));
             }
             Ok(next) if before.contains(&next) => {

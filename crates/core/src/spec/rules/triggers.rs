@@ -98,13 +98,53 @@ fn check_ask(rules: &mut Rules, path: &SpecPath, ask: &Ask) {
             rules.report(path.key(key).index(at), format!("`{path}.{key}` has an empty word"), None);
         }
     }
-    if ask.text.as_ref().is_some_and(|text| text.trim().is_empty()) {
-        rules.report(path.key("text"), format!("`{path}.text` is empty"), "leave the key out");
-    }
+    check_filters(rules, path, ask);
     if let Some(branch) = &ask.branch {
         paths::branch(rules, path.key("branch"), branch);
     }
     rules.range(path.key("batch"), ask.batch, 1, BATCH_MAX);
+}
+
+/// The filters that are one word or text.
+fn check_filters(rules: &mut Rules, path: &SpecPath, ask: &Ask) {
+    for (key, value) in [("assignee", &ask.assignee), ("mention", &ask.mention), ("text", &ask.text)] {
+        if value.as_ref().is_some_and(|value| value.trim().is_empty()) {
+            rules.report(path.key(key), format!("`{path}.{key}` is empty"), "leave the key out");
+        }
+    }
+    for (key, value) in [("assignee", &ask.assignee), ("mention", &ask.mention)] {
+        if let Some(name) = value.as_ref().and_then(|value| value.strip_prefix('@')) {
+            let what = format!("`{path}.{key}` begins with `@`");
+            rules.object_with(path.key(key), what, Some(format!("write `{name}`")));
+        }
+    }
+}
+
+/// The events that GitHub delivers.
+const GITHUB_EVENTS: &str = "branch_protection_configuration branch_protection_rule check_run check_suite \
+    code_scanning_alert commit_comment create custom_property custom_property_values delete dependabot_alert deploy_key \
+    deployment deployment_protection_rule deployment_review deployment_status discussion discussion_comment fork \
+    github_app_authorization gollum installation installation_repositories installation_target issue_comment \
+    issue_dependencies issues label marketplace_purchase member membership merge_group meta milestone org_block \
+    organization package page_build personal_access_token_request project project_card project_column projects_v2 \
+    projects_v2_item projects_v2_status_update public pull_request pull_request_review pull_request_review_comment \
+    pull_request_review_thread pull_request_target push registry_package release repository repository_advisory \
+    repository_dispatch repository_import repository_ruleset repository_vulnerability_alert secret_scanning_alert \
+    secret_scanning_alert_location secret_scanning_scan security_advisory security_and_analysis sponsorship star status \
+    sub_issues team team_add watch workflow_dispatch workflow_job workflow_run";
+
+/// The suggestion for an event that GitHub never delivers. GitLab names its events in the delivery, so any name may
+/// come from there.
+fn unknown_event(source: &str, event: &str) -> Option<String> {
+    let name = event.split('.').next().unwrap_or(event);
+    let is_known = || GITHUB_EVENTS.split_whitespace().any(|known| known == name);
+    if source != "github" || name.contains('*') || is_known() {
+        return None;
+    }
+    Some(match nearest(name, GITHUB_EVENTS.split_whitespace()) {
+        Some(near) => format!("did you mean `github.{near}`?"),
+        None => "GitHub has no such event; such as `github.workflow_run`".to_owned(),
+    })
 }
 
 /// The suggestion for a text that names no event. A trigger that no delivery matches would wait indefinitely.
@@ -118,7 +158,7 @@ fn event_hint(text: &str) -> Option<String> {
         (true, "") if source == "generic" => Some("name its source: `generic.deploy`".to_owned()),
         (true, "") => Some(format!("for all of its events write `{source}.*`")),
         (true, _) if text.split('.').any(str::is_empty) => usual(),
-        (true, _) => None,
+        (true, _) => unknown_event(source, event),
         (false, "") => usual(),
         (false, _) => {
             let near =
@@ -127,5 +167,23 @@ fn event_hint(text: &str) -> Option<String> {
                 Some(format!("a sender of your own is `generic.{event}`; the others are github and gitlab"))
             })
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn event_that_no_sender_delivers_is_refused_with_a_suggestion() {
+        for known in ["github.milestone.created", "github.merge_group", "github.*", "gitlab.anything", "generic.deploy"]
+        {
+            assert_eq!(event_hint(known), None, "{known}");
+        }
+        let hint = |text| event_hint(text).unwrap_or_else(|| panic!("{text} is accepted"));
+        assert_eq!(hint("github.workflow_runs.failure"), "did you mean `github.workflow_run`?");
+        assert_eq!(hint("github.nosuch"), "GitHub has no such event; such as `github.workflow_run`");
+        assert_eq!(hint("githbu.push"), "did you mean `github.push`?");
+        assert_eq!(hint("github"), "for all of its events write `github.*`");
     }
 }

@@ -214,6 +214,8 @@ impl AcpConversation {
         let modes = session.modes();
         let mode = self.policy.mode(&modes)?.and_then(|id| session.change_mode(id));
         let model = match &self.model {
+            // The program got it in a variable.
+            Some(model) if self.profile.takes_model_from_variable() && !session.has_other_model(model) => None,
             Some(model) => session.change_model(model).ok_or_else(|| no_model(Some(model)))?,
             None => None,
         };

@@ -1,9 +1,10 @@
 //! The permissions of an agent, and the mode in which it asks for them. Each permission is for one use and never
 //! permanent: the next request may be for another thing.
 
-use super::super::tools::{self, AgentTool, unsupported_error};
+use super::super::tools::{self, AgentTool};
 use super::super::{AgentError, AgentInvocation};
 use super::protocol::PermissionRequest;
+use loopwright_core::spec::AgentUse;
 
 /// The rules of one start.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,16 +35,7 @@ impl AcpPolicy {
     pub(super) fn from_invocation(invocation: &AgentInvocation, default_asks: bool) -> Result<Self, AgentError> {
         let tools = tools::tools_for(invocation)?;
         let has = |tool| tools.contains(&tool);
-        let refuse = |what: &str| {
-            let hint = "leave `tools` out, or choose an agent that is driven by its own flags";
-            Err(unsupported_error(format!("an acp agent cannot be restricted to {what}"), hint))
-        };
-        if ![AgentTool::Read, AgentTool::Glob, AgentTool::Grep].into_iter().all(has) {
-            return refuse("a list without `Read`, `Glob` or `Grep`: it does not ask before it reads");
-        }
-        if has(AgentTool::Edit) != has(AgentTool::Write) {
-            return refuse("a list with only one of `Edit` and `Write`: they are one kind of tool to it");
-        }
+        tools::ensure_kept(AgentUse::Acp, &tools, tools::ground_of(invocation))?;
         let (edits, runs) = (has(AgentTool::Edit), has(AgentTool::Bash));
         let hold = match (edits, runs) {
             (true, true) => ToolRestraint::Free,

@@ -1,14 +1,15 @@
 //! Profiles of programs that use the protocol: how each is configured for its model, what it would load from the
-//! repository, and what its usage figures mean. An unknown program gets the most common variables, all files that any
-//! known program would load are hidden from it, and its usage is unknown.
+//! repository, and what its usage figures mean. An unknown program gets the most common variables, and its usage is
+//! unknown.
 
 use super::super::AgentInvocation;
 use super::super::driver::{in_home, launch_env, own_folder};
-use super::super::gemini;
 use super::super::providers::provider_of_model;
+use super::super::steering_files::STEERING_PLACES;
+use super::super::{AgentError, codex, gemini, opencode};
 use loopwright_core::budget::Tokens;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -32,26 +33,6 @@ pub(super) enum AcpAgentProfile {
     /// Any other program.
     Other,
 }
-
-/// Files and folders at the top of a repository from which some agent reads settings, servers or hooks.
-const SETTINGS: [&str; 12] = [
-    ".agents",
-    ".claude",
-    ".codex",
-    ".copilot",
-    ".cursor",
-    ".gemini",
-    ".goose",
-    ".mcp.json",
-    ".opencode",
-    ".qwen",
-    "opencode.json",
-    "opencode.jsonc",
-];
-
-/// Files from which some agent reads instructions.
-const INSTRUCTIONS: [&str; 8] =
-    [".cursorrules", ".goosehints", "AGENT.md", "AGENTS.md", "CLAUDE.local.md", "CLAUDE.md", "GEMINI.md", "QWEN.md"];
 
 impl AcpAgentProfile {
     /// The program that a path names.
@@ -79,7 +60,7 @@ impl AcpAgentProfile {
         matches!(self, Self::Gemini | Self::Claude | Self::Qwen)
     }
 
-    /// The files and folders that would configure it.
+    /// The files and folders that would configure it. Without a sandbox, a repository that has one is refused.
     pub(super) fn settings(self) -> Vec<&'static str> {
         match self {
             Self::Goose => vec![".goose"],
@@ -88,27 +69,7 @@ impl AcpAgentProfile {
             Self::Codex => vec![".codex"],
             Self::Qwen => vec![".qwen", ".env"],
             Self::Opencode => vec![".opencode", "opencode.json", "opencode.jsonc"],
-            Self::Copilot | Self::Other => SETTINGS.to_vec(),
-        }
-    }
-
-    /// The files that it would read as instructions, and that no setting turns off.
-    pub(super) fn instructions(self) -> Vec<&'static str> {
-        match self {
-            // Skills; a variable sets its instruction files.
-            Self::Goose => vec![".agents", ".claude"],
-            Self::Gemini => vec![".agents", "GEMINI.md"],
-            _ => INSTRUCTIONS.to_vec(),
-        }
-    }
-
-    /// The same for every folder in which it reads a file.
-    pub(super) fn instructions_below(self) -> Vec<&'static str> {
-        match self {
-            Self::Goose => Vec::new(),
-            Self::Gemini => vec!["GEMINI.md"],
-            Self::Opencode => vec!["AGENTS.md", "CLAUDE.md", "CONTEXT.md"],
-            _ => INSTRUCTIONS.to_vec(),
+            Self::Copilot | Self::Other => STEERING_PLACES.to_vec(),
         }
     }
 
@@ -116,26 +77,69 @@ impl AcpAgentProfile {
     /// loop's commands.
     fn homes(self) -> &'static [&'static str] {
         match self {
-            Self::Goose | Self::Opencode => &["XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"],
+            Self::Goose => &["XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"],
             Self::Gemini => &["GEMINI_CLI_HOME"],
             Self::Claude => &["CLAUDE_CONFIG_DIR"],
             Self::Codex => &["CODEX_HOME"],
             Self::Copilot => &["COPILOT_HOME"],
-            Self::Qwen | Self::Other => &["XDG_CONFIG_HOME"],
+            Self::Qwen => &["QWEN_HOME", "XDG_CONFIG_HOME"],
+            Self::Opencode | Self::Other => &["XDG_CONFIG_HOME"],
         }
     }
 
-    /// Settings files below HOME; for Gemini: the sign-in method, no updates, no telemetry, no skills.
-    pub(super) fn files(self, invocation: &AgentInvocation) -> Vec<(PathBuf, Vec<u8>)> {
-        if self != Self::Gemini {
-            return Vec::new();
+    /// The variables for the address and the token of its usual kind of provider.
+    fn usual_variables(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Claude => ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"),
+            Self::Gemini => ("GOOGLE_GEMINI_BASE_URL", "GEMINI_API_KEY"),
+            Self::Goose | Self::Codex | Self::Copilot | Self::Qwen | Self::Opencode | Self::Other => {
+                ("OPENAI_BASE_URL", "OPENAI_API_KEY")
+            }
         }
-        vec![gemini::settings_file(invocation, &gemini::quiet_settings("gemini-api-key"))]
+    }
+
+    /// Whether it does nothing without a model's name.
+    pub(super) fn needs_model(self) -> bool {
+        matches!(self, Self::Goose)
+    }
+
+    /// Whether a variable sets its model, so that its session need not offer a choice.
+    pub(super) fn takes_model_from_variable(self) -> bool {
+        matches!(self, Self::Copilot | Self::Opencode)
+    }
+
+    /// Settings files below HOME. Writing one also creates the folder of its settings.
+    pub(super) fn files(self, invocation: &AgentInvocation) -> Vec<(PathBuf, Vec<u8>)> {
+        match self {
+            // The sign-in method, no updates, no telemetry, no skills.
+            Self::Gemini => {
+                vec![gemini::settings_file(invocation, &gemini::quiet_settings("gemini-api-key"))]
+            }
+            Self::Codex => {
+                vec![(own_folder(invocation).join("config.toml"), codex::acp_settings(invocation).into_bytes())]
+            }
+            Self::Copilot => vec![(own_folder(invocation).join(".made"), Vec::new())],
+            Self::Opencode => opencode::installed(invocation),
+            // No reports about its use, and no updates.
+            Self::Qwen => {
+                let quiet = json!({
+                    "privacy": { "usageStatisticsEnabled": false }, "general": { "enableAutoUpdate": false },
+                });
+                vec![(own_folder(invocation).join("settings.json"), quiet.to_string().into_bytes())]
+            }
+            Self::Goose | Self::Claude | Self::Other => Vec::new(),
+        }
     }
 
     /// Variables that set its providers and turn off background activity. They contain no key: the token is invalid
     /// outside.
-    pub(super) fn env(self, invocation: &AgentInvocation) -> Vec<(OsString, OsString)> {
+    ///
+    /// # Errors
+    /// The program has no access to a provider, or cannot keep the role's list of tools.
+    pub(super) fn env(self, invocation: &AgentInvocation) -> Result<Vec<(OsString, OsString)>, AgentError> {
+        if self == Self::Opencode {
+            return opencode::env(invocation);
+        }
         let endpoints = &invocation.endpoints;
         let mut env: Vec<(&'static str, String)> = Vec::new();
         for (provider, url) in &endpoints.urls {
@@ -143,6 +147,7 @@ impl AcpAgentProfile {
                 "anthropic" => ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"),
                 "openai" => ("OPENAI_BASE_URL", "OPENAI_API_KEY"),
                 "google" => ("GOOGLE_GEMINI_BASE_URL", "GEMINI_API_KEY"),
+                named if endpoints.provider.as_deref() == Some(named) => self.usual_variables(),
                 _ => continue,
             };
             env.extend([(at, url.clone()), (key, endpoints.token.clone())]);
@@ -157,10 +162,11 @@ impl AcpAgentProfile {
             }
             Self::Claude => env.extend(invocation.model.clone().map(|model| ("ANTHROPIC_MODEL", model))),
             Self::Qwen => env.extend(invocation.model.clone().map(|model| ("OPENAI_MODEL", model))),
-            Self::Codex | Self::Copilot | Self::Opencode | Self::Other => (),
+            Self::Copilot => env.extend(copilot(invocation)),
+            Self::Codex | Self::Opencode | Self::Other => (),
         }
         env.extend(["DISABLE_AUTOUPDATER", "DISABLE_TELEMETRY"].map(|name| (name, "1".to_owned())));
-        launch_env(env.into_iter().map(|(name, value)| (name, value.into())))
+        Ok(launch_env(env.into_iter().map(|(name, value)| (name, value.into()))))
     }
 
     /// The usage by model in the result of a prompt, if it is complete. `None` means unknown.
@@ -176,12 +182,34 @@ impl AcpAgentProfile {
     }
 }
 
+/// The provider for Copilot, which then needs no account: the one that the loop file names, the one that the model's
+/// name implies, or the first available one.
+fn copilot(invocation: &AgentInvocation) -> Vec<(&'static str, String)> {
+    let endpoints = &invocation.endpoints;
+    let named = endpoints.provider.as_deref().or(invocation.model.as_deref().and_then(provider_of_model));
+    let order = named.into_iter().chain(["openai", "anthropic"]);
+    let found = order.into_iter().find_map(|name| endpoints.urls.get_key_value(name));
+    let mut env = vec![("COPILOT_AUTO_UPDATE", "false".to_owned()), ("COPILOT_OFFLINE", "true".to_owned())];
+    if let Some((name, url)) = found {
+        let kind = if name == "anthropic" { "anthropic" } else { "openai" };
+        env.extend([
+            ("COPILOT_PROVIDER_TYPE", kind.to_owned()),
+            ("COPILOT_PROVIDER_BASE_URL", url.clone()),
+            ("COPILOT_PROVIDER_API_KEY", endpoints.token.clone()),
+        ]);
+    }
+    env.extend(invocation.model.clone().map(|model| ("COPILOT_MODEL", model)));
+    env
+}
+
 /// The provider for goose: the one that the model's name implies, or the first available one.
 fn goose(invocation: &AgentInvocation) -> Vec<(&'static str, String)> {
     let endpoints = &invocation.endpoints;
     let named = invocation.model.as_deref().and_then(provider_of_model);
     let order = named.into_iter().chain(["openai", "anthropic", "google"]);
     let provider = order.into_iter().find(|provider| endpoints.urls.contains_key(*provider));
+    // A provider of the user's own is one that it reaches as it reaches OpenAI.
+    let provider = provider.or(endpoints.provider.as_ref().map(|_| "openai"));
     let mut env = vec![
         ("GOOSE_DISABLE_KEYRING", "1".to_owned()),
         ("GOOSE_TELEMETRY_ENABLED", "false".to_owned()),
@@ -211,10 +239,10 @@ struct Usage {
 /// The usage of a turn. Some programs count cached input in the input; the total shows which.
 fn turn(result: &str) -> Option<Tokens> {
     #[derive(Deserialize)]
-    struct Told {
+    struct UsageReport {
         usage: Usage,
     }
-    let Told { usage } = serde_json::from_str(result).ok()?;
+    let UsageReport { usage } = serde_json::from_str(result).ok()?;
     let (cache_read, cache_write) = (usage.cached_read_tokens.unwrap_or(0), usage.cached_write_tokens.unwrap_or(0));
     let cached = cache_read.saturating_add(cache_write);
     let plain = usage.input_tokens.saturating_add(usage.output_tokens);

@@ -108,6 +108,8 @@ struct Models {
 #[serde(rename_all = "camelCase")]
 struct Model {
     model_id: String,
+    #[serde(default)]
+    name: String,
 }
 
 /// A setting of a session.
@@ -196,13 +198,24 @@ impl AcpSession {
             }
         }
         let models = self.models.as_ref()?;
-        if models.current_model_id == model {
+        // Some programs put their provider around the model's name, and name it separately.
+        let offered = models.available_models.iter().find(|offered| offered.model_id == model);
+        let offered = offered.or_else(|| models.available_models.iter().find(|offered| offered.name == model));
+        let id = offered.map_or(model, |offered| offered.model_id.as_str());
+        if models.current_model_id == id {
             return Some(None);
         }
-        let offered = models.available_models.iter().any(|offered| offered.model_id == model);
-        let params = json!({ "sessionId": self.session_id, "modelId": model });
+        let params = json!({ "sessionId": self.session_id, "modelId": id });
         let change = SessionChange { what: SessionSetting::Model, method: "session/set_model", params };
-        offered.then_some(Some(change))
+        offered.map(|_| Some(change))
+    }
+
+    /// Whether it lets its client choose a model, and now uses another one. Some programs put their provider before the
+    /// model's name.
+    pub(super) fn has_other_model(&self, model: &str) -> bool {
+        let is_same = |current: &str| current == model || current.ends_with(&format!("/{model}"));
+        let has_choice = self.models.is_some() || self.setting("model").is_some();
+        has_choice && !self.model().is_some_and(|current| is_same(&current))
     }
 
     /// The model that it reports.

@@ -358,7 +358,7 @@ async fn complete_usage_reports_are_used_and_the_conversation_size_is_a_ceiling_
 fn variables_set_the_provider_of_known_programs_and_contain_no_key() {
     let invocation = AgentInvocation { model: Some("claude-x".to_owned()), ..tests::invocation(Role::Maker) };
     let shown = |known: AcpAgentProfile| {
-        let env = known.env(&invocation);
+        let env = known.env(&invocation).expect("variables");
         env.iter().map(|(name, value)| format!("{}={}\n", name.display(), value.display())).collect::<String>()
     };
     expect![[r#"

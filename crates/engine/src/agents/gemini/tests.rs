@@ -37,8 +37,8 @@ fn maker_is_started_with_its_tools_and_settings_of_its_own() {
         NO_PROXY=127.0.0.1,localhost
         no_proxy=127.0.0.1,localhost
         file .agent-lw-r1-c00c1e/.gemini/settings.json: {"security":{"auth":{"selectedType":"gemini-api-key"},"folderTrust":{"enabled":true}},"general":{"enableAutoUpdate":false,"enableAutoUpdateNotification":false,"maxAttempts":3},"privacy":{"usageStatisticsEnabled":false},"telemetry":{"enabled":false},"skills":{"enabled":false},"advanced":{"ignoreLocalEnv":true},"tools":{"core":["read_file","glob","list_directory","grep_search","replace","write_file","run_shell_command"]},"context":{"fileFiltering":{"respectGitIgnore":true,"respectGeminiIgnore":false}},"model":{"maxSessionTurns":40}}
-        hidden ["GEMINI.md"] [".gemini"]
-        hidden below ["GEMINI.md"]
+        hidden the whole list [".gemini"]
+        hidden below: all instruction files
         stdin the brief
     "#]].assert_eq(&shown(&launch));
 }
@@ -65,8 +65,8 @@ fn checker_has_tools_that_read_and_ignores_no_files() {
         NO_PROXY=127.0.0.1,localhost
         no_proxy=127.0.0.1,localhost
         file .agent-lw-r1-c00c1e/.gemini/settings.json: {"security":{"auth":{"selectedType":"gemini-api-key"},"folderTrust":{"enabled":true}},"general":{"enableAutoUpdate":false,"enableAutoUpdateNotification":false,"maxAttempts":3},"privacy":{"usageStatisticsEnabled":false},"telemetry":{"enabled":false},"skills":{"enabled":false},"advanced":{"ignoreLocalEnv":true},"tools":{"core":["read_file","glob","list_directory","grep_search"]},"context":{"fileFiltering":{"respectGitIgnore":false,"respectGeminiIgnore":false}},"model":{"maxSessionTurns":40}}
-        hidden ["GEMINI.md"] [".gemini"]
-        hidden below ["GEMINI.md"]
+        hidden the whole list [".gemini"]
+        hidden below: all instruction files
         stdin the brief
     "#]].assert_eq(&shown(&launch));
 }

@@ -54,8 +54,8 @@ fn maker_is_started_with_its_tools_and_without_foreign_configuration() {
         no_proxy=127.0.0.1,localhost
         file .agent-lw-r1-c00c1e/config/opencode/package-lock.json: {"packages":{"":{"dependencies":{"@opencode-ai/plugin":"*"}}}}
         file .agent-lw-r1-c00c1e/config/opencode/node_modules/.package-lock.json: {}
-        hidden [] [".opencode"]
-        hidden below ["AGENTS.md", "CONTEXT.md"]
+        hidden the whole list [".opencode"]
+        hidden below: all instruction files
         stdin the brief
     "#]].assert_eq(&shown(&launch));
 }

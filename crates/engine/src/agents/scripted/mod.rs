@@ -1,7 +1,7 @@
 //! The scripted agent: deterministic, needs no model. Demos, simulations, dry runs and the tests of every fault use it.
 //!
-//! A script is a text of blocks. `@ role` or `@ role attempt=N` starts a block that is used whenever it matches, the
-//! one with the attempt first; a block without a header ends at an empty line (or starts with a bare `@`) and is used
+//! A script is a text of blocks. `@ role` starts a block that is used whenever it matches; `attempt=N`, `phase=N` of a
+//! maker and `role=NAME` of an attacker narrow it, and the narrowest block is used. A block without a header ends at an empty line (or starts with a bare `@`) and is used
 //! once, in order. A step is a verb with words separated by spaces or in `"double quotes"` (`\n \t \" \\`). Text is the
 //! rest of the line, quoted text, or `<<END` and the lines down to `END`; bare text gets a newline at its end. A step
 //! that fails ends the agent with exit 1, unless it is written `try VERB …`. `# …` is a comment.
@@ -16,6 +16,9 @@
 //! | `symlink PATH TARGET`, `hardlink PATH TARGET`, `fifo PATH` | |
 //! | `commit MSG`, `git ARGS…`, `run ARGV…` | a status other than 0 is printed and does not end the script |
 //! | `stage NAME TEXT`, `cannot TEXT` | into the outbox folder |
+//! | `brief TEXT`, `plan TEXT` | a planner's two files |
+//! | `finding severity=WORD place=PATH:LINE trigger=TEXT title=TEXT`, the reproduction below it | adds a finding of an attacker |
+//! | `findings none`, `findings raw JSON` | an attacker's file without a finding, or exactly that |
 //! | `verdict WORD dim=score@place… "summary"` | place: `path:line`, `gate:name`, `item:name:line`; the rest is filled in |
 //! | `verdict raw JSON` | exactly that |
 //! | `usage input=N output=N cache_read=N cache_write=N` | total tokens used so far; `none`, `nan`, `negative`, `overflow` make it unknown |
@@ -43,6 +46,7 @@ mod tests;
 mod verb;
 mod verbs;
 
+pub(crate) use host::HostProgram;
 pub use host::main_if_asked;
 pub(super) use host_protocol::read_note;
 
@@ -52,7 +56,7 @@ use super::{Agent, AgentCapabilities, AgentError, AgentInvocation, AgentLog, Age
 use crate::proc::{CancelToken, ProcessRunner, SpawnRequest, StartedProcess, StdinSource, TreeCookie};
 use host_protocol::{HostPayload, HostTask};
 use loopwright_core::BoxFuture;
-use parse::{AgentScript, BlockChooser};
+use parse::{AgentScript, BlockChooser, ScriptBlockHeader};
 use std::io::Read;
 use std::path::Path;
 
@@ -90,7 +94,13 @@ impl ScriptedAgent {
     }
 
     fn prepare(&self, invocation: &AgentInvocation) -> Result<(SpawnRequest, String), AgentError> {
-        let steps = self.chooser.choose(invocation.role, invocation.attempt).ok_or_else(|| {
+        let start = ScriptBlockHeader {
+            role: invocation.role,
+            attempt: Some(invocation.attempt),
+            phase: invocation.phase,
+            attack_role: invocation.attack_role.clone(),
+        };
+        let steps = self.chooser.choose(&start).ok_or_else(|| {
             let who = format!("{}, attempt {}", invocation.role.word(), invocation.attempt);
             AgentError::Exhausted { who, hint: EXHAUSTED_HINT.to_owned() }
         })?;

@@ -20,11 +20,28 @@ pub(super) struct ScriptBlock {
     pub(super) steps: Vec<ScriptStep>,
 }
 
-/// `@ role [attempt=N]`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// `@ role [attempt=N] [phase=N] [role=NAME]`; an option that is absent matches every start.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ScriptBlockHeader {
     pub(super) role: Role,
     pub(super) attempt: Option<u32>,
+    /// The phase of a maker.
+    pub(super) phase: Option<u32>,
+    /// The role of an attacker in the loop file.
+    pub(super) attack_role: Option<String>,
+}
+
+impl ScriptBlockHeader {
+    /// How many options of the header name this start; `None` if one of them names another start.
+    fn matches(&self, start: &Self) -> Option<usize> {
+        let options = [
+            self.attempt.map(|attempt| start.attempt == Some(attempt)),
+            self.phase.map(|phase| start.phase == Some(phase)),
+            self.attack_role.as_ref().map(|role| start.attack_role.as_ref() == Some(role)),
+        ];
+        let is_same = self.role == start.role && options.iter().flatten().all(|same| *same);
+        is_same.then(|| options.iter().flatten().count())
+    }
 }
 
 impl AgentScript {
@@ -65,12 +82,24 @@ fn header(text: &str, known: &[ScriptBlock]) -> Result<Option<ScriptBlockHeader>
     let words = script_text::words(text)?;
     let Some((role, options)) = words.split_first() else { return Ok(None) };
     let role = script_text::read_role(role)?;
-    let attempt = match options {
-        [] => None,
-        [option] => Some(script_text::read_attempt(option)?),
-        _ => return Err("a header is `@ role` or `@ role attempt=N`".to_owned()),
-    };
-    let header = Some(ScriptBlockHeader { role, attempt });
+    let mut header = ScriptBlockHeader { role, attempt: None, phase: None, attack_role: None };
+    for option in options {
+        match (option.split_once('='), role) {
+            (Some(("phase", number)), Role::Maker) if header.phase.is_none() => {
+                header.phase = Some(script_text::number(number)?);
+            }
+            (Some(("role", name)), Role::Attacker) if header.attack_role.is_none() => {
+                header.attack_role = Some(name.to_owned());
+            }
+            _ if header.attempt.is_none() => header.attempt = Some(script_text::read_attempt(option)?),
+            _ => {
+                return Err(
+                    "a header is `@ role`, `@ role attempt=N`, `@ maker phase=N` or `@ attacker role=NAME`".to_owned()
+                );
+            }
+        }
+    }
+    let header = Some(header);
     if known.iter().any(|block| block.header == header) {
         return Err("the script already has a block with this header, so this one would never be used".to_owned());
     }
@@ -89,15 +118,17 @@ impl BlockChooser {
         Self { script, used: AtomicUsize::new(0) }
     }
 
-    /// The steps for this start: a block with the attempt in its header, else one of the role, else the next without a
+    /// The steps for this start: the first of the blocks whose header names the most of it, else the next without a
     /// header.
-    pub(super) fn choose(&self, role: Role, attempt: u32) -> Option<Vec<ScriptStep>> {
-        let exact = self.headed(ScriptBlockHeader { role, attempt: Some(attempt) });
-        exact.or_else(|| self.headed(ScriptBlockHeader { role, attempt: None })).or_else(|| self.next())
+    pub(super) fn choose(&self, start: &ScriptBlockHeader) -> Option<Vec<ScriptStep>> {
+        self.headed(start).or_else(|| self.next())
     }
 
-    fn headed(&self, wanted: ScriptBlockHeader) -> Option<Vec<ScriptStep>> {
-        let block = self.script.blocks.iter().find(|block| block.header == Some(wanted))?;
+    fn headed(&self, start: &ScriptBlockHeader) -> Option<Vec<ScriptStep>> {
+        let blocks = self.script.blocks.iter();
+        let named = blocks.filter_map(|block| Some((block.header.as_ref()?.matches(start)?, block)));
+        // `max_by_key` returns the last of equals.
+        let (_, block) = named.rev().max_by_key(|(named, _)| *named)?;
         Some(block.steps.clone())
     }
 

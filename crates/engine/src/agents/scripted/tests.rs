@@ -1,6 +1,6 @@
 //! Scripts as text: what is parsed, what is refused on which line, and which block a start gets.
 
-use super::parse::{AgentScript, BlockChooser, ScriptBlock};
+use super::parse::{AgentScript, BlockChooser, ScriptBlock, ScriptBlockHeader};
 use super::verb::ScriptVerb;
 use expect_test::{Expect, expect};
 use loopwright_core::spec::Role;
@@ -36,10 +36,10 @@ fn bad_blocks_and_texts_are_refused_with_their_line() {
             "write-later 5 a\n",
         ],
         expect![[r#"
-            script line 3: unknown verb `dance`; verbs are say, flood, bytes, write, append, replace, delete, symlink, hardlink, fifo, commit, git, run, stage, cannot, verdict, usage, trouble, exit, die, hang, sleep-until, ignore-term, stop-self, setsid-child, fork-bomb, eat-memory, fill-disk, leak-pipe, write-later, read, env, connect, resolve, kill-parent, ptrace
+            script line 3: unknown verb `dance`; verbs are say, flood, bytes, write, append, replace, delete, symlink, hardlink, fifo, commit, git, run, stage, cannot, brief, plan, finding, findings, verdict, usage, trouble, exit, die, hang, sleep-until, ignore-term, stop-self, setsid-child, fork-bomb, eat-memory, fill-disk, leak-pipe, write-later, read, env, connect, resolve, kill-parent, ptrace
             script line 1: unknown role `boss`; roles are planner, maker, prover, attacker, checker
             script line 1: `attempt=0` is not `attempt=N` with N from 1
-            script line 1: a header is `@ role` or `@ role attempt=N`
+            script line 1: a header is `@ role`, `@ role attempt=N`, `@ maker phase=N` or `@ attacker role=NAME`
             script line 1: `round=1` is not `attempt=N` with N from 1
             script line 3: the script already has a block with this header, so this one would never be used
             script line 1: write `write PATH TEXT`
@@ -136,7 +136,7 @@ verdict pass correctness=5@calc.py:2 scope=5@gate:tests tests=4@gate:tests
         format!("{:?}\n{steps}", block.header)
     };
     expect![[r#"
-        Some(ScriptBlockHeader { role: Maker, attempt: Some(1) })
+        Some(ScriptBlockHeader { role: Maker, attempt: Some(1), phase: None, attack_role: None })
         3: Say("I will fix the sign\n")
         4: Replace("calc.py", "a - b", "a + b")
         5: Run(["python3", "-m", "pytest", "-q"])
@@ -144,7 +144,7 @@ verdict pass correctness=5@calc.py:2 scope=5@gate:tests tests=4@gate:tests
         10: Stage("issue-comment-7.md", "Fixed the sign.")
         11: Usage([("input", "1200"), ("output", "300"), ("cache_read", "0")])
         12: Exit(0)
-        Some(ScriptBlockHeader { role: Checker, attempt: None })
+        Some(ScriptBlockHeader { role: Checker, attempt: None, phase: None, attack_role: None })
         15: Verdict(Honest { word: "pass", scores: [ScriptScore { dimension: "correctness", score: 5, places: [Line("calc.py", 2, None)] }, ScriptScore { dimension: "scope", score: 5, places: [Gate("tests")] }, ScriptScore { dimension: "tests", score: 4, places: [Gate("tests")] }], summary: "scripted verdict: pass" })
     "#]].assert_eq(&blocks.iter().map(describe).collect::<String>());
 }
@@ -225,7 +225,8 @@ fn blocks_are_chosen_by_attempt_then_role_then_order() {
         "say first\n\nsay second\n@ maker\nsay any\n\nsay still any\n@ maker attempt=2\nsay two\n@\nsay third\n";
     let chooser = BlockChooser::new(AgentScript::parse(script).expect("the script is good"));
     let said = |role, attempt| {
-        let steps = chooser.choose(role, attempt)?;
+        let start = ScriptBlockHeader { role, attempt: Some(attempt), phase: None, attack_role: None };
+        let steps = chooser.choose(&start)?;
         let word =
             |verb: &ScriptVerb| if let ScriptVerb::Say(text) = verb { text.trim().to_owned() } else { String::new() };
         Some(steps.iter().map(|step| word(&step.verb)).collect::<Vec<_>>().join(", "))

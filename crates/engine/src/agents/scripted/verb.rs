@@ -45,6 +45,17 @@ pub(super) struct ScriptTrouble {
     pub(super) text: String,
 }
 
+/// An attacker's finding.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct ScriptFinding {
+    pub(super) severity: String,
+    pub(super) title: String,
+    pub(super) path: String,
+    pub(super) line: Option<u32>,
+    pub(super) trigger: String,
+    pub(super) reproduction: Option<String>,
+}
+
 /// Every verb, with its words in the order of the script.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum ScriptVerb {
@@ -63,6 +74,13 @@ pub(super) enum ScriptVerb {
     Run(Vec<String>),
     Stage(String, String),
     Cannot(String),
+    Brief(String),
+    Plan(String),
+    Finding(ScriptFinding),
+    /// An attacker's file without a finding.
+    NoFindings,
+    /// An attacker's file, exactly this.
+    RawFindings(String),
     Verdict(ScriptVerdict),
     Usage(Vec<(String, String)>),
     UsageWord(String),

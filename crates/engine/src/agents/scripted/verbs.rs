@@ -1,12 +1,12 @@
 //! Parses the words of one verb: which it takes, and in which order.
 
 use super::script_text::{ScriptLine, next, number, quoted};
-use super::verb::{FloodKind, ScriptTrouble, ScriptVerb};
+use super::verb::{FloodKind, ScriptFinding, ScriptTrouble, ScriptVerb};
 use loopwright_core::provider::TroubleKind;
 
 /// Every verb, for messages.
 const NAMES: &str = "say, flood, bytes, write, append, replace, delete, symlink, hardlink, fifo, commit, git, run, stage, \
-    cannot, verdict, usage, trouble, exit, die, hang, sleep-until, ignore-term, stop-self, setsid-child, fork-bomb, eat-memory, \
+    cannot, brief, plan, finding, findings, verdict, usage, trouble, exit, die, hang, sleep-until, ignore-term, stop-self, setsid-child, fork-bomb, eat-memory, \
     fill-disk, leak-pipe, write-later, read, env, connect, resolve, kill-parent, ptrace";
 
 impl ScriptLine<'_> {
@@ -37,6 +37,10 @@ impl ScriptLine<'_> {
             "run" => ScriptVerb::Run(self.some("ARGV…")?),
             "stage" => self.path_and_text(ScriptVerb::Stage)?,
             "cannot" => ScriptVerb::Cannot(self.text()?),
+            "brief" => ScriptVerb::Brief(self.text()?),
+            "plan" => ScriptVerb::Plan(self.text()?),
+            "finding" => ScriptVerb::Finding(self.finding()?),
+            "findings" => self.findings()?,
             "verdict" => ScriptVerb::Verdict(self.verdict()?),
             "usage" => self.usage()?,
             "trouble" => ScriptVerb::Trouble(self.trouble()?),
@@ -132,6 +136,41 @@ impl ScriptLine<'_> {
         }
         trouble.text = text.join(" ");
         Ok(trouble)
+    }
+
+    /// The reproduction is the text below the line.
+    fn finding(&mut self) -> Result<ScriptFinding, String> {
+        let form = "severity=WORD place=PATH[:LINE] trigger=TEXT title=TEXT, with the reproduction below";
+        let reproduction = self.heredoc.take();
+        let mut finding = ScriptFinding {
+            severity: String::new(),
+            title: String::new(),
+            path: String::new(),
+            line: None,
+            trigger: String::new(),
+            reproduction,
+        };
+        for word in self.some(form)? {
+            match word.split_once('=') {
+                Some(("severity", value)) => finding.severity = value.to_owned(),
+                Some(("title", value)) => finding.title = value.to_owned(),
+                Some(("trigger", value)) => finding.trigger = value.to_owned(),
+                Some(("place", value)) => match value.rsplit_once(':') {
+                    Some((path, line)) => (finding.path, finding.line) = (path.to_owned(), Some(number(line)?)),
+                    None => finding.path = value.to_owned(),
+                },
+                _ => return self.usage_line(form),
+            }
+        }
+        Ok(finding)
+    }
+
+    fn findings(&mut self) -> Result<ScriptVerb, String> {
+        match self.rest.split_once(' ').unwrap_or((self.rest, "")) {
+            ("none", "") => Ok(ScriptVerb::NoFindings),
+            ("raw", text) => self.raw_text(text.trim()).map(ScriptVerb::RawFindings),
+            _ => self.usage_line("none, or raw JSON"),
+        }
     }
 
     fn usage(&self) -> Result<ScriptVerb, String> {

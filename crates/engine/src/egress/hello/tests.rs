@@ -108,15 +108,25 @@ proptest! {
         let _ = read(&bytes);
         let _ = read(&[&[22, 3, 1, 1, 0, 1, 0, 0][..], &bytes].concat());
     }
+}
 
-    #[test]
-    fn a_damaged_greeting_names_no_host_by_accident(at in 0_usize..200, to in any::<u8>()) {
-        let mut bytes = spoken("docs.example.org");
-        let at = at % bytes.len();
-        bytes[at] = to;
-        // One changed byte may change one letter of the name, but never gives a name of another length that parses.
-        if let Greeting::Hello(Some(name)) = read(&bytes) {
-            prop_assert_eq!(name.len(), "docs.example.org".len());
+#[test]
+fn a_damaged_greeting_names_no_host_by_accident() {
+    let whole = spoken("docs.example.org");
+    for at in 0..whole.len() {
+        let mut bytes = whole.clone();
+        for to in 0..=u8::MAX {
+            bytes[at] = to;
+            if let Greeting::Hello(Some(name)) = read(&bytes) {
+                assert!(is_near(&name, "docs.example.org"), "{name} by byte {at} as {to}");
+            }
         }
     }
+}
+
+/// Whether a name is this host, this host with another letter, or its beginning. A smaller length makes rustls read the
+/// rest of the name as an entry of an unknown kind.
+fn is_near(name: &str, host: &str) -> bool {
+    let changed = name.bytes().zip(host.bytes()).filter(|(one, other)| one != other).count();
+    changed == 0 && name.len() <= host.len() || changed == 1 && name.len() == host.len()
 }

@@ -1,7 +1,8 @@
-//! One JSON document of a provider's answer: the model, the tier, the usage and whether it is an error. All other
-//! content, such as the model's text, is skipped.
+//! One JSON document of a provider's answer: the model, the tier, the usage, the reason for which the model stopped,
+//! and its error. All other content, such as the model's text, is skipped.
 
 use super::fields::UsageFields;
+use super::{stop_fields, text_bytes};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -9,6 +10,8 @@ use serde_json::value::RawValue;
 const USAGE_MAX: usize = 16 << 10;
 /// The longest name of a model, a tier or a type.
 const NAME_MAX: usize = 256;
+/// Most bytes of an error object that are read.
+const ERROR_MAX: usize = 16 << 10;
 
 /// The relevant parts of one document of an answer.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -21,6 +24,14 @@ pub(super) struct Document {
     /// Its usage, which is empty if it cannot be read.
     pub(super) usage: Option<Option<UsageFields>>,
     pub(super) is_error: bool,
+    /// The message of its error, with the error's type or code.
+    pub(super) error: Option<String>,
+    /// The reason for which the model stopped, in the provider's word.
+    pub(super) finish: Option<String>,
+    /// It belongs to a protocol that marks the end of its answers.
+    pub(super) is_known: bool,
+    /// The bytes of the text that the model wrote in it.
+    pub(super) text: u64,
 }
 
 /// The relevant keys, each with any value: a value of another type is skipped, not an error.
@@ -38,33 +49,80 @@ struct Raw {
     usage: Option<Box<RawValue>>,
     #[serde(rename = "usageMetadata")]
     usage_metadata: Option<Box<RawValue>>,
+    choices: Option<Box<RawValue>>,
+    candidates: Option<Box<RawValue>>,
+    delta: Option<Box<RawValue>>,
+    stop_reason: Option<Box<RawValue>>,
+    incomplete_details: Option<Box<RawValue>>,
+    output: Option<Box<RawValue>>,
+    #[serde(rename = "promptFeedback")]
+    prompt_feedback: Option<Box<RawValue>>,
 }
 
-/// The documents in a text: one object, or an array of them; none for any other text.
-pub(super) fn read(text: &[u8]) -> Vec<Document> {
-    let raw: Vec<Raw> = match text.trim_ascii_start().first() {
-        Some(b'[') => serde_json::from_slice(text).unwrap_or_default(),
-        _ => serde_json::from_slice(text).into_iter().collect(),
+impl Raw {
+    /// The reason for which the model stopped.
+    fn finish(&self) -> Option<String> {
+        use stop_fields as stop;
+        if stop::has_refusal(self.output.as_deref()) || stop::is_blocked(self.prompt_feedback.as_deref()) {
+            return Some(stop::REFUSAL.to_owned());
+        }
+        stop::finish_word(self.stop_reason.as_deref())
+            .or_else(|| stop::finish_in_list(self.choices.as_deref()))
+            .or_else(|| stop::finish_in_list(self.candidates.as_deref()))
+            .or_else(|| stop::finish_in_object(self.delta.as_deref()))
+            .or_else(|| stop::incomplete_reason(self.incomplete_details.as_deref()))
+    }
+
+    fn error_message(&self) -> Option<String> {
+        let error = self.error.as_deref().filter(|error| error.get().len() <= ERROR_MAX)?;
+        stop_fields::error_message(error)
+    }
+}
+
+/// The documents in a text: one object, or an array of them; `None` for a text that is not JSON.
+pub(super) fn read(text: &[u8]) -> Option<Vec<Document>> {
+    let text = text.trim_ascii();
+    if text.is_empty() || text == b"[DONE]" {
+        return Some(Vec::new());
+    }
+    let raw: Vec<Raw> = match text.first() {
+        Some(b'[') => serde_json::from_slice(text).ok()?,
+        Some(b'{') => vec![serde_json::from_slice(text).ok()?],
+        _ => serde_json::from_slice::<serde::de::IgnoredAny>(text).map(|_| Vec::new()).ok()?,
     };
-    raw.into_iter().map(Document::from).filter(|document| *document != Document::default()).collect()
+    let mut documents: Vec<Document> = raw.into_iter().map(Document::from).collect();
+    // The text of all documents of an array counts with its first one.
+    if let Some(first) = documents.first_mut() {
+        first.text = text_bytes::count(text);
+    }
+    documents.retain(|document| *document != Document::default());
+    Some(documents)
 }
 
 impl From<Raw> for Document {
     /// Providers wrap their answer in `message` or `response`. Of the wrapped part only model, tier and usage count:
     /// its `type` is not the type of the document.
     fn from(raw: Raw) -> Self {
+        let (finish, error) = (raw.finish(), raw.error_message());
+        let is_list = raw.choices.is_some() || raw.candidates.is_some();
         let wrapped = raw.message.or(raw.response).and_then(|inner| serde_json::from_str::<Raw>(inner.get()).ok());
         let inner = wrapped.map(Self::from).unwrap_or_default();
         let usage = raw.usage.or(raw.usage_metadata).filter(|usage| usage.get().starts_with('{'));
         let read_usage = |usage: Box<RawValue>| {
             Some(usage.get()).filter(|usage| usage.len() <= USAGE_MAX).and_then(UsageFields::read)
         };
+        let kind = name(raw.kind);
+        let is_event = kind.as_deref().is_some_and(|kind| kind == "message_start" || kind.starts_with("response."));
         Self {
-            kind: name(raw.kind),
+            finish: finish.or(inner.finish),
+            error: error.or(inner.error),
+            is_known: is_list || is_event,
+            kind,
             model: name(raw.model.or(raw.model_version)).or(inner.model),
             tier: name(raw.service_tier).or(inner.tier),
             usage: usage.map(read_usage).or(inner.usage),
             is_error: raw.error.is_some_and(|error| error.get().starts_with(['{', '"'])),
+            text: 0,
         }
     }
 }

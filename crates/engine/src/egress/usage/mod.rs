@@ -3,13 +3,18 @@
 //! purpose of the count.
 
 mod answer;
+mod answer_shape;
 mod document;
 mod fields;
+mod request_copy;
 mod splitter;
+mod stop_fields;
 mod tally;
 #[cfg(test)]
 mod tests;
+mod text_bytes;
 
 pub(crate) use answer::AnswerUsage;
+pub(crate) use request_copy::RequestCopy;
 pub(crate) use splitter::Form;
 pub(crate) use tally::{RequestRefusal, UsageBounds, UsageCount, UsageTally};

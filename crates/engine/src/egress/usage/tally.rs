@@ -66,17 +66,19 @@ impl UsageCount {
 }
 
 fn cost(models: &[ModelTokens], prices: &ModelPrices) -> Usd {
-    let costs = models.iter().map(|used| prices.cost_of(&used.model, used.tokens).0);
+    let costs = models.iter().map(|used| prices.cost_of_used(used).0);
     Usd(costs.fold(0, u64::saturating_add))
 }
 
-/// The tokens of one model.
-fn tokens_of_model<'m>(models: &'m mut Vec<ModelTokens>, model: &str) -> &'m mut Tokens {
-    let known = models.iter().position(|used| used.model == model);
-    let at = known.unwrap_or_else(|| {
+/// The tokens of one model, those that cost nothing apart from the others.
+fn tokens_of_model<'m>(models: &'m mut Vec<ModelTokens>, model: &str, is_free: bool) -> &'m mut Tokens {
+    let place = |models: &[ModelTokens], model: &str| {
+        models.iter().position(|used| used.model == model && used.is_free == is_free)
+    };
+    let at = place(models, model).unwrap_or_else(|| {
         let named = if models.len() < MODELS_MAX { model } else { "" };
-        models.iter().position(|used| used.model == named).unwrap_or_else(|| {
-            models.push(ModelTokens { model: named.to_owned(), tokens: Tokens::default() });
+        place(models, named).unwrap_or_else(|| {
+            models.push(ModelTokens { model: named.to_owned(), tokens: Tokens::default(), is_free });
             models.len() - 1
         })
     });
@@ -165,7 +167,7 @@ impl UsageTally {
     pub(crate) fn current_count(&self) -> UsageCount {
         let mut count = self.state().count.clone();
         if count.sent > 0 {
-            let guessed = tokens_of_model(&mut count.guessed, "");
+            let guessed = tokens_of_model(&mut count.guessed, "", false);
             guessed.input = guessed.input.saturating_add(count.sent);
         }
         UsageCount { unclear: count.unclear.saturating_add(count.open), open: 0, sent: 0, ..count }
@@ -222,14 +224,14 @@ impl UsageTally {
     }
 
     /// Counts one answer's usage, and replaces its earlier count.
-    pub(super) fn count(&self, before: Option<&(String, Tokens)>, now: &(String, Tokens)) {
+    pub(super) fn count(&self, before: Option<&ModelTokens>, now: &ModelTokens) {
         let count = &mut self.state().count;
-        if let Some((model, tokens)) = before {
-            let used = tokens_of_model(&mut count.models, model);
-            *used = used.less(*tokens);
+        if let Some(before) = before {
+            let used = tokens_of_model(&mut count.models, &before.model, before.is_free);
+            *used = used.less(before.tokens);
         }
-        let used = tokens_of_model(&mut count.models, &now.0);
-        *used = used.plus(now.1);
+        let used = tokens_of_model(&mut count.models, &now.model, now.is_free);
+        *used = used.plus(now.tokens);
         count.models.retain(|used| used.tokens != Tokens::default());
     }
 
@@ -239,11 +241,11 @@ impl UsageTally {
     }
 
     /// Counts an answer with an unknown cost, and an estimate of it.
-    pub(super) fn count_unclear(&self, model: &str, guess: Tokens) {
+    pub(super) fn count_unclear(&self, guess: &ModelTokens) {
         let count = &mut self.state().count;
         count.unclear = count.unclear.saturating_add(1);
-        let guessed = tokens_of_model(&mut count.guessed, model);
-        *guessed = guessed.plus(guess);
+        let guessed = tokens_of_model(&mut count.guessed, &guess.model, guess.is_free);
+        *guessed = guessed.plus(guess.tokens);
     }
 
     pub(super) fn count_refused(&self) {

@@ -1,7 +1,9 @@
 //! Answers as providers write them, split in every way, and the usage counted for each.
 
+use super::request_copy::RequestFacts;
 use super::{AnswerUsage, Form, UsageBounds, UsageCount, UsageTally};
 use crate::budget_meter::StartMeter;
+use crate::egress::exchange_log::ExchangeLog;
 use loopwright_core::budget::{BudgetLimit, ModelTokens, Tokens};
 use loopwright_core::prices::ModelPrices;
 use proptest::prelude::*;
@@ -36,7 +38,7 @@ const GEMINI: &str = concat!(
 fn asked(tally: &UsageTally) -> AnswerUsage {
     let place =
         tally.try_acquire_slot(Some(300)).expect("no ceiling was passed").expect("no other request is in flight");
-    AnswerUsage::new(place, None)
+    AnswerUsage::new(place, None, ExchangeLog::default().begin("models"))
 }
 
 /// The count of one complete answer that arrives in these parts.
@@ -53,7 +55,7 @@ fn counted<'a>(form: Form, parts: impl IntoIterator<Item = &'a [u8]>) -> UsageCo
 fn count_of(model: &str, tokens: [u64; 4]) -> UsageCount {
     let [input, output, cache_read, cache_write] = tokens;
     let tokens = Tokens { input, output, cache_read, cache_write };
-    UsageCount { models: vec![ModelTokens { model: model.to_owned(), tokens }], reported: 1, ..UsageCount::default() }
+    UsageCount { models: vec![ModelTokens::charged(model, tokens)], reported: 1, ..UsageCount::default() }
 }
 
 #[test]
@@ -104,7 +106,6 @@ fn answers_that_are_one_document_are_counted_too() {
 fn incomplete_usage_reports_are_unclear_and_never_zero() {
     let cut = |text: &str, to: &str| text[..text.find(to).expect("it is there")].to_owned();
     for (form, text) in [
-        (Form::Events, String::new()),
         (Form::Events, cut(MESSAGES, "event: message_delta")),
         (Form::Events, cut(RESPONSES, "event: response.completed")),
         (Form::Events, cut(CHAT, "data: {\"id\":\"c\",\"model\":\"gpt-b\",\"choices\":[],")),
@@ -139,19 +140,20 @@ fn unclear_answers_count_against_the_ceilings_by_their_size_so_that_silence_is_n
         answer.finish();
         drop(answer);
         if tally.passed_ceiling().is_some() {
-            assert_eq!(answers, 5, "a thousand tokens and the request each");
+            assert_eq!(answers, 61, "the bytes of the request and of the unknown answer, four for a token");
             return;
         }
-        assert!(answers < 5, "{:?}", tally.current_count());
+        assert!(answers < 61, "{:?}", tally.current_count());
     }
 }
 
 #[test]
 fn request_in_flight_when_the_count_is_taken_is_unclear() {
     let tally = UsageTally::default();
-    let answer = asked(&tally);
+    let mut answer = asked(&tally);
     assert_eq!((tally.current_count().unclear, tally.current_count().reported), (1, 0));
     answer.mark_refused();
+    drop(answer);
     assert_eq!((tally.current_count().unclear, tally.current_count().refused), (0, 1));
 }
 
@@ -270,8 +272,11 @@ fn concurrent_requests_are_limited_by_the_ceiling_and_by_number() {
 fn requests_in_flight_at_the_end_of_a_start_are_not_free() {
     let tally = UsageTally::default();
     let prices = ModelPrices::new(std::collections::BTreeMap::new());
-    let _answer =
-        AnswerUsage::new(tally.try_acquire_slot(Some(3_000_000)).expect("no ceiling").expect("a place"), None);
+    let _answer = AnswerUsage::new(
+        tally.try_acquire_slot(Some(3_000_000)).expect("no ceiling").expect("a place"),
+        None,
+        ExchangeLog::default().begin("models"),
+    );
     assert_eq!(tally.current_count().guess(&prices).tokens, 1_000_000);
 }
 
@@ -279,10 +284,46 @@ fn requests_in_flight_at_the_end_of_a_start_are_not_free() {
 fn request_without_a_declared_length_counts_as_the_bytes_sent() {
     let tally = UsageTally::default();
     let prices = ModelPrices::new(std::collections::BTreeMap::new());
-    let answer = AnswerUsage::new(tally.try_acquire_slot(None).expect("no ceiling").expect("a place"), None);
+    let answer = AnswerUsage::new(
+        tally.try_acquire_slot(None).expect("no ceiling").expect("a place"),
+        None,
+        ExchangeLog::default().begin("models"),
+    );
     answer.sent_bytes().store(3_000_000, std::sync::atomic::Ordering::Relaxed);
     drop(answer);
-    assert_eq!(tally.current_count().guess(&prices).tokens, 1_001_000, "with a thousand for the missing answer");
+    assert_eq!(tally.current_count().guess(&prices).tokens, 750_000);
+}
+
+#[test]
+fn cut_answer_is_estimated_from_its_text_and_an_empty_one_costs_nothing() {
+    let text = "x".repeat(40_000);
+    let delta = |part: &str| {
+        format!(
+            "data: {{\"type\":\"content_block_delta\",\"index\":0,\"delta\":{{\"type\":\"text_delta\",\"text\":\"{part}\"}}}}\n\n"
+        )
+    };
+    // Forty letters an event: the framing is more than the text.
+    let events: String = (0..1000).map(|at| delta(&text[at * 40..(at + 1) * 40])).collect();
+    let tally = UsageTally::default();
+    let mut answer = asked(&tally);
+    answer.begin(Form::Events);
+    answer.push(events.as_bytes());
+    drop(answer);
+    let prices = ModelPrices::default();
+    assert_eq!(tally.current_count().guess(&prices).tokens, 10_000 + 75, "the text, and the request of 300 bytes");
+    assert_eq!(counted(Form::Events, [&b""[..]]), UsageCount { refused: 1, ..UsageCount::default() });
+}
+
+#[test]
+fn price_is_that_of_the_requested_model() {
+    let tally = UsageTally::default();
+    let mut answer = asked(&tally);
+    answer.set_request(RequestFacts { model: Some("house-model".to_owned()), has_tools: true });
+    answer.begin(Form::Events);
+    answer.push(CHAT.as_bytes());
+    answer.finish();
+    drop(answer);
+    assert_eq!(tally.current_count(), count_of("house-model", [1200, 60, 800, 0]));
 }
 
 proptest! {
@@ -294,7 +335,54 @@ proptest! {
     ) {
         for form in [Form::Events, Form::Document] {
             let count = counted(form, bytes.chunks(size));
-            prop_assert_eq!(count.reported + count.unclear, 1);
+            prop_assert_eq!(count.reported + count.unclear + count.refused, 1);
         }
     }
+}
+
+#[test]
+fn provider_that_served_the_answer_decides_whether_it_is_free_and_no_name_in_a_request_does() {
+    let prices = ModelPrices::default().with_unmetered(["house".to_owned()]);
+    let facts = || RequestFacts { model: Some("house/x".to_owned()), ..RequestFacts::default() };
+    let answered = |is_free: bool, text: &str| {
+        let tally = UsageTally::default();
+        let mut answer = asked(&tally);
+        if is_free {
+            answer = answer.of_unmetered("house");
+        }
+        answer.set_request(facts());
+        answer.begin(Form::Events);
+        answer.push(text.as_bytes());
+        answer.finish();
+        drop(answer);
+        tally.current_count()
+    };
+    let whole = answered(false, MESSAGES);
+    assert_eq!(whole.cost(&prices), prices.cost_of("nobody", whole.tokens()), "the dearest price");
+    let cut = answered(false, &MESSAGES[..MESSAGES.find("event: message_delta").expect("a delta")]);
+    let charged = cut.cost(&prices).0 + cut.guess(&prices).usd.0;
+    assert!(cut.unclear == 1 && charged > 0 && cut.guess(&prices).usd.0 > 0, "{cut:?}");
+    let free = answered(true, MESSAGES);
+    assert_eq!((free.tokens(), free.cost(&prices)), (whole.tokens(), loopwright_core::units::Usd(0)));
+    assert_eq!(free.models[0].model, "house/house/x");
+}
+
+#[test]
+fn one_name_at_a_free_and_at_a_metered_provider_is_counted_apart() {
+    let (tally, prices) = (UsageTally::default(), ModelPrices::default());
+    for is_free in [true, false] {
+        let mut answer = asked(&tally);
+        if is_free {
+            answer = answer.of_unmetered("house");
+        }
+        let model = if is_free { "x" } else { "house/x" };
+        answer.set_request(RequestFacts { model: Some(model.to_owned()), ..RequestFacts::default() });
+        answer.begin(Form::Events);
+        answer.push(MESSAGES.as_bytes());
+        answer.finish();
+    }
+    let count = tally.current_count();
+    let free: Vec<_> = count.models.iter().map(|used| (used.model.as_str(), used.is_free)).collect();
+    assert_eq!(free, [("house/x", true), ("house/x", false)]);
+    assert_eq!(count.cost(&prices), prices.cost_of("x", count.models[1].tokens));
 }

@@ -6,7 +6,7 @@ use hyper::header::HeaderMap;
 use serde_json::{Value, json};
 
 /// Events that only people and programs with rights to the repository can cause.
-const NEEDS_RIGHTS: [&str; 16] = [
+const NEEDS_RIGHTS: [&str; 20] = [
     "branch_protection_rule",
     "dependabot_alert",
     "deploy_key",
@@ -20,7 +20,11 @@ const NEEDS_RIGHTS: [&str; 16] = [
     "public",
     "repository",
     "repository_dispatch",
+    "repository_import",
     "repository_vulnerability_alert",
+    "secret_scanning_alert",
+    "secret_scanning_alert_location",
+    "security_and_analysis",
     "team_add",
     "workflow_dispatch",
 ];
@@ -52,9 +56,17 @@ pub(super) fn read(headers: &HeaderMap, body: &Value) -> Result<Option<WebhookEv
     );
     Ok(Some(WebhookEvent {
         details: body.owned("/action").into_iter().chain(event.details).collect(),
-        is_insider: event.is_insider || content.is_some_and(|content| is_by_insider(body, content)),
+        is_insider: event.is_insider
+            || is_by_owner(body)
+            || content.is_some_and(|content| is_by_insider(body, content)),
         ..event
     }))
+}
+
+/// Whether the sender is the owner of the repository.
+fn is_by_owner(body: DeliveryBody<'_>) -> bool {
+    let sender = body.number("/sender/id");
+    sender.is_some() && sender == body.number("/repository/owner/id") && body.text("/sender/type") == Some("User")
 }
 
 /// The path of an event's content, for which GitHub gives the author's association: `/issue`, `/comment`.

@@ -28,7 +28,6 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 use throttle::EventThrottle;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use webhook_roster::WebhookRoster;
 
@@ -88,7 +87,6 @@ struct Shared {
     signals: Arc<dyn Signals>,
     roster: RwLock<Arc<WebhookRoster>>,
     pace: Mutex<EventThrottle>,
-    connection_slots: Arc<Semaphore>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -152,7 +150,6 @@ impl Shared {
             signals,
             roster: RwLock::default(),
             pace: Mutex::default(),
-            connection_slots: Arc::new(Semaphore::new(serve::CONNECTIONS_MAX)),
         }
     }
 
@@ -163,8 +160,7 @@ impl Shared {
 
 impl Drop for WebhookServer {
     fn drop(&mut self) {
-        self.task.abort();
         // Open connections end at their deadline; no new connection is accepted.
-        self.shared.connection_slots.close();
+        self.task.abort();
     }
 }

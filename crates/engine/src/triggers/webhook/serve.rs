@@ -6,6 +6,7 @@ use super::throttle::ThrottleDecision;
 use super::webhook_roster::{DueLoop, IgnoreReason};
 use super::{Shared, WebhookOptions, github, gitlab, slack};
 use crate::clock::pause;
+use crate::connections::{ConnectionTable, RequestProgress};
 use crate::round::{SignalNovelty, error_chain};
 use crate::store::SignalRow;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
@@ -25,12 +26,15 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 
-/// The most connections at a time; the next ones wait.
+/// The most connections at a time. A further one replaces the oldest that still sends its request, so that slow senders
+/// cannot hold up a good delivery.
 pub(super) const CONNECTIONS_MAX: usize = 64;
 /// The pause after a failed accept: without free descriptors it would fail again at once, in an endless loop.
 const RESTS: Duration = Duration::from_millis(200);
 /// The most bytes of a request's head.
 const HEAD_MAX: usize = 16 << 10;
+/// The most bytes of an item's key.
+const KEY_MAX: usize = 200;
 /// The path prefix before a source's name.
 const PREFIX: &str = "/hooks/";
 
@@ -69,14 +73,12 @@ impl ConnectionSource for TcpListener {
 }
 
 pub(super) async fn accept(shared: Arc<Shared>, door: impl ConnectionSource) {
-    while let Ok(place) = Arc::clone(&shared.connection_slots).acquire_owned().await {
+    let mut open = ConnectionTable::new(CONNECTIONS_MAX);
+    loop {
         match door.next().await {
             Ok(stream) => {
                 let shared = Arc::clone(&shared);
-                tokio::spawn(async move {
-                    connection(&shared, stream).await;
-                    drop(place);
-                });
+                open.start(|progress| async move { connection(&shared, stream, &progress).await }).await;
             }
             // No free descriptors, or the client is gone already: the next accept may succeed after a pause.
             Err(_) => pause(RESTS).await,
@@ -84,16 +86,20 @@ pub(super) async fn accept(shared: Arc<Shared>, door: impl ConnectionSource) {
     }
 }
 
-async fn connection(shared: &Shared, stream: TcpStream) {
-    let service = service_fn(|request| async move { Ok::<_, Infallible>(respond(shared, request).await) });
+async fn connection(shared: &Shared, stream: TcpStream, progress: &RequestProgress) {
+    let service = service_fn(|request| async move {
+        let response = respond(shared, request, progress).await;
+        progress.set_waiting();
+        Ok::<_, Infallible>(response)
+    });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(shared.options().patience).max_buf_size(HEAD_MAX);
     // An error of one connection affects no other; its client has seen it.
     let _ = builder.serve_connection(TokioIo::new(stream), service).await;
 }
 
-async fn respond(shared: &Shared, request: Request<Incoming>) -> Response<Full<Bytes>> {
-    let outcome = answer(shared, request).await.unwrap_or_else(|outcome| outcome);
+async fn respond(shared: &Shared, request: Request<Incoming>, progress: &RequestProgress) -> Response<Full<Bytes>> {
+    let outcome = answer(shared, request, progress).await.unwrap_or_else(|outcome| outcome);
     outcome.response()
 }
 
@@ -140,7 +146,7 @@ impl Outcome {
 }
 
 /// The fixed order of checks. An error is an answer too, only an early one.
-async fn answer(shared: &Shared, request: Request<Incoming>) -> Result<Outcome, Outcome> {
+async fn answer(shared: &Shared, request: Request<Incoming>, progress: &RequestProgress) -> Result<Outcome, Outcome> {
     let options = shared.options();
     let (source, secret) = source(&options, request.uri().path()).ok_or(Outcome::NotFound)?;
     if request.method() != Method::POST {
@@ -155,6 +161,7 @@ async fn answer(shared: &Shared, request: Request<Incoming>) -> Result<Outcome, 
         Ok(Err(_)) => return Err(Outcome::Malformed("the body was interrupted")),
         Err(_) => return Err(Outcome::TooSlow),
     };
+    progress.set_whole();
     let now_ms = shared.clock.now_ms();
     check(&source, secret, &head.headers, &body, now_ms).map_err(|_| Outcome::Unsigned)?;
     if source == SLACK {
@@ -249,20 +256,44 @@ fn generic(name: &str, headers: &HeaderMap, body: &Value, raw: &[u8]) -> Result<
     let delivery = header(headers, "webhook-id")
         .filter(|id| is_word(id))
         .ok_or(MalformedDelivery("webhook-id is not a plain word"))?;
-    let value = DeliveryBody(body);
-    let key =
-        value.text("/key").filter(|key| key.len() <= 200 && !key.is_empty() && !key.chars().any(char::is_control));
+    let (value, key) = (DeliveryBody(body), item_key(body.get("key"))?);
     Ok(WebhookEvent {
         source: "generic",
         name: name.to_owned(),
         is_final: true,
         delivery: format!("{name}.{delivery}"),
         is_insider: true,
-        item: key.map(str::to_owned),
+        item: key,
         title: value.text("/title").map(line),
         data: Value::String(capped(&String::from_utf8_lossy(raw)).to_owned()),
         ..WebhookEvent::default()
     })
+}
+
+/// Larger numbers are exact only as whole ones of 64 bits.
+const EXACT_BELOW: f64 = 9_007_199_254_740_992.0;
+
+/// Whether a number was not rounded when it was read. Rounded, two keys could become one.
+fn is_exact(number: &serde_json::Number) -> bool {
+    number.is_i64() || number.is_u64() || number.as_f64().is_some_and(|size| size.abs() < EXACT_BELOW)
+}
+
+/// The item that a body names. A key that cannot be an item is an error: without it, the item would be lost in silence.
+fn item_key(key: Option<&Value>) -> Result<Option<String>, MalformedDelivery> {
+    let text = match key {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Number(number)) if is_exact(number) => number.to_string(),
+        Some(Value::Number(_)) => {
+            return Err(MalformedDelivery("`key` is a number that is too large: send it as a text"));
+        }
+        Some(_) => return Err(MalformedDelivery("`key` is neither a text nor a number")),
+    };
+    let is_usable = !text.trim().is_empty() && text.len() <= KEY_MAX && !text.chars().any(char::is_control);
+    match is_usable {
+        true => Ok(Some(text)),
+        false => Err(MalformedDelivery("`key` is not one line of 1 to 200 bytes")),
+    }
 }
 
 /// Makes each loop due that the event is for, once.

@@ -29,8 +29,9 @@ pub(super) fn read(signature: &str, body: &[u8], now_ms: i64) -> Result<Option<A
     }
     let name = ["/user/username", "/user/name"].iter().find_map(|path| value.text(path)).unwrap_or(account);
     Ok(Some(AnswerRow {
-        // The signature covers the time and the body, so a request that is sent again has the same id.
-        id: format!("slack:{}", hash::hash_bytes(signature.as_bytes())),
+        // The signature covers the time and the body, so a request that is sent again has the same id, also with the
+        // digits of its signature in capitals.
+        id: format!("slack:{}", hash::hash_bytes(signature.to_ascii_lowercase().as_bytes())),
         question: question.to_owned(),
         candidate: candidate.to_owned(),
         place: SLACK_ACCOUNT.to_owned(),
@@ -88,6 +89,7 @@ mod tests {
         assert_eq!((answer.question.as_str(), answer.candidate.as_str()), ("slack-1", "c1"));
         assert_eq!((answer.account.as_str(), answer.name.as_str(), answer.verb), ("U1", "grace", AnswerVerb::Deny));
         assert_eq!(answer.id, read("v0=aa", &body, 8).expect("again").expect("an answer").id);
+        assert_eq!(answer.id, read("v0=AA", &body, 8).expect("in capitals").expect("an answer").id);
         assert_ne!(answer.id, read("v0=ab", &body, 8).expect("another").expect("an answer").id);
     }
 

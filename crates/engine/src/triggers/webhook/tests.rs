@@ -140,6 +140,46 @@ async fn creating_or_deleting_our_own_branches_makes_nothing_due() {
     assert_eq!(due(&roster, &made("create", "tag", "take/01")), Ok(vec!["all".to_owned()]));
 }
 
+/// The owner of a repository has every right to it, whatever the event is.
+#[tokio::test]
+async fn events_that_the_owner_causes_count() {
+    let (_repo, roster) = roster(vec![waiting("all", &["github.*"])]).await;
+    let repository = json!({ "full_name": "acme/shop", "html_url": "https://github.com/acme/shop",
+        "default_branch": "main", "owner": { "id": 7, "login": "acme" } });
+    let job = |sender: u64, kind: &str| {
+        from_github(
+            "workflow_job",
+            json!({ "action": "completed", "sender": { "id": sender, "login": "a", "type": kind },
+                "repository": repository, "workflow_job": { "head_branch": "main", "name": "build" } }),
+        )
+    };
+    assert_eq!(due(&roster, &job(7, "User")), Ok(vec!["all".to_owned()]));
+    assert_eq!(due(&roster, &job(8, "User")), Err(IgnoreReason::Stranger));
+    assert_eq!(due(&roster, &job(7, "Organization")), Err(IgnoreReason::Stranger));
+    let caused = [
+        ("merge_group", json!({ "action": "checks_requested", "merge_group": { "base_ref": "refs/heads/main" } })),
+        ("milestone", json!({ "action": "created", "milestone": { "number": 1 } })),
+        ("label", json!({ "action": "created", "label": { "name": "bug" } })),
+        ("dependabot_alert", json!({ "action": "created", "alert": { "number": 1 } })),
+        ("repository_vulnerability_alert", json!({ "action": "create", "alert": { "number": 1 } })),
+        ("secret_scanning_alert", json!({ "action": "created", "alert": { "number": 1 } })),
+        ("secret_scanning_alert_location", json!({ "action": "created", "alert": { "number": 1 } })),
+        ("code_scanning_alert", json!({ "action": "created", "ref": "refs/heads/main" })),
+    ];
+    for (name, mut body) in caused {
+        // Neither the person nor `github` itself, which raises alerts, has an association in these events.
+        for sender in [json!({ "login": "github" }), json!({ "id": 9, "login": "ada", "type": "User" })] {
+            body["sender"] = sender;
+            body["repository"] = repository.clone();
+            assert_eq!(due(&roster, &from_github(name, body.clone())), Ok(vec!["all".to_owned()]), "{name}");
+        }
+    }
+    for name in ["watch", "star", "fork"] {
+        let body = json!({ "action": "created", "sender": { "id": 9, "login": "ada", "type": "User" }, "repository": repository });
+        assert_eq!(due(&roster, &from_github(name, body)), Err(IgnoreReason::Stranger), "{name}");
+    }
+}
+
 /// A source that never yields a connection, because there are no descriptors left.
 #[derive(Clone, Default)]
 struct Shut(Arc<AtomicUsize>);

@@ -18,6 +18,7 @@ impl GiteaCall<'_> {
             ("PATCH", ["issues", number]) => self.update_item(repo, number, ForgeArea::Issues),
             ("GET", ["issues", number, "comments"]) => self.list_comments(repo, Some(number)),
             ("POST", ["issues", number, "comments"]) => self.create_comment(repo, number),
+            ("GET", ["issues", number, "timeline"]) => self.list_timeline(repo, number),
             (_, ["issues", number, "labels", rest @ ..]) => self.item_labels(repo, number, rest),
             ("GET", ["pulls"]) => self.list_pulls(repo),
             ("POST", ["pulls"]) => self.create_pull(repo),
@@ -232,6 +233,21 @@ impl GiteaCall<'_> {
         let rows = rows.filter(|one| since.is_none_or(|time| one.updated.as_str() >= time));
         let rows: Vec<Value> = rows.map(|comment| self.comment_json(found, comment)).collect();
         Ok(if number.is_some() { ApiAnswer::ok(Value::Array(rows)) } else { self.api.page(rows) })
+    }
+
+    /// Comments are entries, too.
+    fn list_timeline(&mut self, repo: &str, number: &str) -> ApiResult {
+        let found = self.check(repo, ForgeArea::Issues, ForgeAccess::Read)?;
+        let item = Self::item(found, number)?.number;
+        let comments = found.comments.iter().filter(|one| one.place.is_none() && one.item == item);
+        let mut rows: Vec<Value> = comments.map(|comment| self.comment_json(found, comment)).collect();
+        for row in rows.iter_mut().filter_map(Value::as_object_mut) {
+            row.retain(|name, _| !matches!(name.as_str(), "assets" | "original_author" | "original_author_id"));
+            row.insert("type".to_owned(), "comment".into());
+        }
+        let events = found.label_events.iter().filter(|event| event.item == item);
+        rows.extend(events.map(|event| self.timeline_json(found, event)));
+        Ok(self.api.page(rows))
     }
 
     fn create_comment(&mut self, repo: &str, number: &str) -> ApiResult {

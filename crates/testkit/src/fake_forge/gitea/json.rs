@@ -2,7 +2,9 @@
 
 use super::GiteaCall;
 use crate::fake_forge::git::CommitFacts;
-use crate::fake_forge::state::{FakeCheck, FakeComment, FakeItem, FakeLabel, FakePull, FakeReview, RepoState};
+use crate::fake_forge::state::{
+    FakeCheck, FakeComment, FakeItem, FakeLabel, FakeLabelEvent, FakePull, FakeReview, RepoState,
+};
 use serde_json::{Value, json};
 
 impl GiteaCall<'_> {
@@ -124,6 +126,15 @@ impl GiteaCall<'_> {
             "issue_url": if is_pull { "" } else { web.as_str() }, "user": self.user_json(&comment.author),
             "original_author": "", "original_author_id": 0, "body": comment.body, "created_at": comment.created,
             "updated_at": comment.updated,
+        })
+    }
+
+    pub(super) fn timeline_json(&self, repo: &RepoState, event: &FakeLabelEvent) -> Value {
+        let label = repo.label(&event.label).map(|label| self.label_json(repo, label));
+        json!({
+            "id": event.id, "type": "label", "body": if event.is_added { "1" } else { "" }, "label": label,
+            "user": event.actor.as_ref().map(|login| self.user_json(login)), "created_at": event.at,
+            "updated_at": event.at,
         })
     }
 

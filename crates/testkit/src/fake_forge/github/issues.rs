@@ -19,6 +19,7 @@ impl GitHubCall<'_> {
             ("PATCH", ["issues", number]) => self.update_issue(repo, number),
             ("GET", ["issues", number, "comments"]) => self.list_comments(repo, number),
             ("POST", ["issues", number, "comments"]) => self.create_comment(repo, number),
+            ("GET", ["issues", number, "events"]) => self.list_events(repo, number),
             (_, ["issues", number, "labels", rest @ ..]) => self.item_labels(repo, number, rest),
             (_, ["issues", number, "assignees"]) => self.item_assignees(repo, number),
             (_, ["labels", rest @ ..]) => self.repo_labels(repo, rest),
@@ -130,6 +131,13 @@ impl GitHubCall<'_> {
         let all = found.comments.iter().filter(|one| one.place.is_none());
         let all = all.filter(|one| since.is_none_or(|time| one.updated.as_str() >= time));
         Ok(self.api.page(all.map(|comment| self.comment_json(found, comment)).collect()))
+    }
+
+    fn list_events(&mut self, repo: &str, number: &str) -> ApiResult {
+        let found = self.check_item(repo, number, ForgeAccess::Read)?;
+        let item = Self::item(found, number)?.number;
+        let events = found.label_events.iter().filter(|event| event.item == item);
+        Ok(self.api.page(events.map(|event| self.event_json(found, event)).collect()))
     }
 
     fn create_comment(&mut self, repo: &str, number: &str) -> ApiResult {

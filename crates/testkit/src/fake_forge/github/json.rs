@@ -1,7 +1,7 @@
 //! GitHub's JSON for accounts, repositories, issues and pull requests, with every field that its description requires.
 
 use super::GitHubCall;
-use crate::fake_forge::state::{FakeComment, FakeItem, FakeLabel, FakePull, RepoState};
+use crate::fake_forge::state::{FakeComment, FakeItem, FakeLabel, FakeLabelEvent, FakePull, RepoState};
 use serde_json::{Map, Value, json};
 
 /// The addresses of an account, below its own.
@@ -284,6 +284,17 @@ impl GitHubCall<'_> {
             "issue_url": format!("{base}/issues/{}", comment.item), "user": self.user_json(&comment.author),
             "created_at": comment.created, "updated_at": comment.updated,
             "author_association": Self::association(repo, &comment.author), "performed_via_github_app": null,
+        })
+    }
+
+    pub(super) fn event_json(&self, repo: &RepoState, event: &FakeLabelEvent) -> Value {
+        let color = repo.label(&event.label).map_or("ededed", |label| label.color.as_str());
+        json!({
+            "id": event.id, "node_id": node_id("LE", event.id), "commit_id": null, "commit_url": null,
+            "url": format!("{}/issues/events/{}", self.repo_url(repo), event.id),
+            "actor": event.actor.as_ref().map(|login| self.user_json(login)), "created_at": event.at,
+            "event": if event.is_added { "labeled" } else { "unlabeled" }, "performed_via_github_app": null,
+            "label": {"name": event.label, "color": color},
         })
     }
 

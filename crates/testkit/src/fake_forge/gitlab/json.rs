@@ -2,7 +2,7 @@
 
 use super::GitLabCall;
 use crate::fake_forge::git::CommitFacts;
-use crate::fake_forge::state::{FakeCheck, FakeComment, FakeItem, FakePlace, FakePull, RepoState};
+use crate::fake_forge::state::{FakeCheck, FakeComment, FakeItem, FakeLabelEvent, FakePlace, FakePull, RepoState};
 use serde_json::{Value, json};
 
 impl GitLabCall<'_> {
@@ -37,6 +37,15 @@ impl GitLabCall<'_> {
             "namespace": {"id": 1, "name": repo.owner, "path": repo.owner, "kind": "user", "full_path": repo.owner},
             "permissions": {"project_access": access, "group_access": null}, "star_count": 0, "forks_count": 0,
             "open_issues_count": repo.items.values().filter(|item| item.open && item.pull.is_none()).count(),
+        })
+    }
+
+    pub(super) fn label_event_json(&self, repo: &RepoState, event: &FakeLabelEvent) -> Value {
+        let id = repo.label(&event.label).map(|label| label.id);
+        json!({
+            "id": event.id, "user": event.actor.as_ref().map(|login| self.user_json(login)), "created_at": event.at,
+            "resource_type": "Issue", "resource_id": event.item, "label": {"id": id, "name": event.label},
+            "action": if event.is_added { "add" } else { "remove" },
         })
     }
 

@@ -25,6 +25,13 @@ impl GitLabCall<'_> {
         Ok(self.api.page(rows.into_iter().map(|comment| self.note_json(found, comment)).collect()))
     }
 
+    pub(super) fn list_label_events(&mut self, repo: &str, kind: &str, number: &str) -> ApiResult {
+        let found = self.check(repo, ForgeAccess::Read)?;
+        let item = Self::item(found, kind, number)?.number;
+        let events = found.label_events.iter().filter(|event| event.item == item);
+        Ok(self.api.page(events.map(|event| self.label_event_json(found, event)).collect()))
+    }
+
     fn create_note(&mut self, repo: &str, kind: &str, number: &str) -> ApiResult {
         let found = self.check(repo, ForgeAccess::Write)?;
         let item = Self::item(found, kind, number)?.number;

@@ -2,7 +2,7 @@
 
 use super::event;
 use crate::dev::model::model_request::{ChatMessage, ModelProtocol, ModelRequest, OfferedTool, append_texts, as_list};
-use crate::dev::model::reply::{ModelReply, StopReason};
+use crate::dev::model::reply::{ModelReply, StopReason, text_pieces};
 use crate::dev::model::scenario::ErrorReply;
 use loopwright_core::budget::Tokens;
 use serde_json::{Value, json};
@@ -49,19 +49,19 @@ pub(super) fn events(reply: &ModelReply) -> Vec<String> {
     events
 }
 
-fn block_events(index: usize, block: &Value) -> [String; 3] {
-    let (empty, delta) = if block["type"] == "text" {
-        let delta = json!({ "type": "text_delta", "text": block["text"] });
-        (json!({ "type": "text", "text": "" }), delta)
+fn block_events(index: usize, block: &Value) -> Vec<String> {
+    let (empty, deltas) = if block["type"] == "text" {
+        let pieces = text_pieces(block["text"].as_str().unwrap_or_default());
+        let deltas = pieces.into_iter().map(|piece| json!({ "type": "text_delta", "text": piece })).collect();
+        (json!({ "type": "text", "text": "" }), deltas)
     } else {
         let delta = json!({ "type": "input_json_delta", "partial_json": block["input"].to_string() });
-        (json!({ "type": "tool_use", "id": block["id"], "name": block["name"], "input": {} }), delta)
+        (json!({ "type": "tool_use", "id": block["id"], "name": block["name"], "input": {} }), vec![delta])
     };
-    [
-        event("content_block_start", json!({ "index": index, "content_block": empty })),
-        event("content_block_delta", json!({ "index": index, "delta": delta })),
-        event("content_block_stop", json!({ "index": index })),
-    ]
+    let start = event("content_block_start", json!({ "index": index, "content_block": empty }));
+    let deltas = deltas.iter().map(|delta| event("content_block_delta", json!({ "index": index, "delta": delta })));
+    let stop = event("content_block_stop", json!({ "index": index }));
+    std::iter::once(start).chain(deltas).chain([stop]).collect()
 }
 
 pub(super) fn document(reply: &ModelReply) -> Value {

@@ -2,7 +2,7 @@
 
 use super::data;
 use crate::dev::model::model_request::{ChatMessage, ModelProtocol, ModelRequest, OfferedTool, append_texts, as_list};
-use crate::dev::model::reply::{ModelReply, ScenarioCall, StopReason};
+use crate::dev::model::reply::{ModelReply, ScenarioCall, StopReason, text_pieces};
 use crate::dev::model::scenario::prompt_tokens;
 use loopwright_core::budget::Tokens;
 use serde_json::{Value, json};
@@ -41,7 +41,8 @@ pub(super) fn events(reply: &ModelReply) -> Vec<String> {
         |delta: Value, finish: Value| chunk(reply, json!([{ "index": 0, "delta": delta, "finish_reason": finish }]));
     let mut events = vec![piece(json!({ "role": "assistant", "content": "" }), Value::Null)];
     if !reply.text.is_empty() {
-        events.push(piece(json!({ "content": reply.text }), Value::Null));
+        let pieces = text_pieces(&reply.text).into_iter();
+        events.extend(pieces.map(|text| piece(json!({ "content": text }), Value::Null)));
     }
     if let Some(call) = &reply.call {
         let mut call = tool_call(call);

@@ -2,7 +2,7 @@
 
 use super::data;
 use crate::dev::model::model_request::{ChatMessage, ModelProtocol, ModelRequest, OfferedTool, append_texts, as_list};
-use crate::dev::model::reply::{ModelReply, StopReason};
+use crate::dev::model::reply::{ModelReply, StopReason, text_pieces};
 use crate::dev::model::scenario::{ErrorReply, prompt_tokens};
 use loopwright_core::budget::Tokens;
 use serde_json::{Value, json};
@@ -39,16 +39,21 @@ fn read_tool(tool: &Value) -> Option<OfferedTool> {
 
 pub(super) fn events(reply: &ModelReply) -> Vec<String> {
     // Text comes first and without an end, so that an answer can be cut in the middle.
-    let words = ModelReply { call: None, ..reply.clone() };
-    let mut first = document(&words);
-    if let Some(chunk) = first.as_object_mut() {
+    let words = text_pieces(&reply.text).into_iter().map(|piece| open_chunk(reply, piece));
+    let rest = ModelReply { text: String::new(), ..reply.clone() };
+    words.chain([data(&document(&rest))]).collect()
+}
+
+/// A part of the text, without usage and end.
+fn open_chunk(reply: &ModelReply, text: &str) -> String {
+    let mut chunk = document(&ModelReply { call: None, text: text.to_owned(), ..reply.clone() });
+    if let Some(chunk) = chunk.as_object_mut() {
         chunk.remove("usageMetadata");
     }
-    if let Some(candidate) = first["candidates"][0].as_object_mut() {
+    if let Some(candidate) = chunk["candidates"][0].as_object_mut() {
         candidate.remove("finishReason");
     }
-    let rest = ModelReply { text: String::new(), ..reply.clone() };
-    vec![data(&first), data(&document(&rest))]
+    data(&chunk)
 }
 
 pub(super) fn document(reply: &ModelReply) -> Value {

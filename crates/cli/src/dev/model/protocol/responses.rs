@@ -4,7 +4,7 @@ use super::event;
 use crate::dev::model::model_request::{
     ChatMessage, ModelProtocol, ModelRequest, OfferedTool, ToolInputForm, append_texts, as_list,
 };
-use crate::dev::model::reply::{ModelReply, ScenarioCall, StopReason, ToolPayload};
+use crate::dev::model::reply::{ModelReply, ScenarioCall, StopReason, ToolPayload, text_pieces};
 use crate::dev::model::scenario::prompt_tokens;
 use loopwright_core::budget::Tokens;
 use serde_json::{Value, json};
@@ -77,8 +77,10 @@ pub(super) fn events(reply: &ModelReply) -> Vec<String> {
     for (index, item) in items(reply).into_iter().enumerate() {
         events.push(event("response.output_item.added", json!({ "output_index": index, "item": item })));
         if let Some(text) = item["content"][0]["text"].as_str() {
-            let delta = json!({ "item_id": item["id"], "output_index": index, "content_index": 0, "delta": text });
-            events.push(event("response.output_text.delta", delta));
+            events.extend(text_pieces(text).into_iter().map(|piece| {
+                let delta = json!({ "item_id": item["id"], "output_index": index, "content_index": 0, "delta": piece });
+                event("response.output_text.delta", delta)
+            }));
         }
         events.push(event("response.output_item.done", json!({ "output_index": index, "item": item })));
     }

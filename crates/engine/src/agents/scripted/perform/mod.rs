@@ -2,11 +2,13 @@
 //! limit.
 
 pub(super) mod files;
+mod findings;
 mod programs;
 mod verdict;
 
 use super::host_protocol::{HostNote, HostPayload, HostTask};
-use super::verb::{FloodKind, OnFailure, ScriptStep, ScriptVerb};
+use super::verb::{FloodKind, OnFailure, ScriptFinding, ScriptStep, ScriptVerb};
+use loopwright_core::goal_plan::{BRIEF_FILE, PLAN_FILE};
 use std::collections::BTreeMap;
 use std::io::Write;
 
@@ -30,6 +32,8 @@ pub(super) fn complain(text: &str) {
 struct Performer {
     marker: String,
     usage: BTreeMap<String, String>,
+    /// The findings so far: an attacker writes its file once.
+    findings: Vec<ScriptFinding>,
     #[cfg(feature = "hostile")]
     eaten: Vec<Vec<u8>>,
 }
@@ -39,6 +43,7 @@ impl Performer {
         Self {
             marker,
             usage: BTreeMap::new(),
+            findings: Vec::new(),
             #[cfg(feature = "hostile")]
             eaten: Vec::new(),
         }
@@ -53,7 +58,13 @@ impl Performer {
                 }
             }
         }
-        0
+        self.report_findings().map_or(1, |()| 0)
+    }
+
+    /// Writes the findings of the steps before.
+    fn report_findings(&mut self) -> Done {
+        let findings = std::mem::take(&mut self.findings);
+        if findings.is_empty() { Ok(()) } else { findings::write(findings) }
     }
 
     /// Long because it is the table of verbs.
@@ -74,13 +85,27 @@ impl Performer {
             ScriptVerb::Run(argv) => programs::run(&argv),
             ScriptVerb::Stage(name, text) => files::stage(&name, &text),
             ScriptVerb::Cannot(text) => files::stage("CANNOT.md", &text),
+            ScriptVerb::Brief(text) => findings::write_plan(BRIEF_FILE, &text),
+            ScriptVerb::Plan(text) => findings::write_plan(PLAN_FILE, &text),
+            ScriptVerb::Finding(finding) => {
+                self.findings.push(finding);
+                Ok(())
+            }
+            ScriptVerb::NoFindings => findings::write_none(),
+            ScriptVerb::RawFindings(text) => findings::write_raw(&text),
             ScriptVerb::Verdict(verdict) => verdict::write(&verdict),
             ScriptVerb::Usage(counts) => self.usage(counts),
             ScriptVerb::UsageWord(word) => self.usage(vec![("input".to_owned(), word)]),
             ScriptVerb::Trouble(word) => self.note(&HostNote::Trouble(word)),
-            ScriptVerb::Exit(code) => std::process::exit(code),
+            ScriptVerb::Exit(code) => {
+                self.report_findings()?;
+                std::process::exit(code)
+            }
             ScriptVerb::Die(signal) => programs::die(&signal),
-            ScriptVerb::Hang => hang(),
+            ScriptVerb::Hang => {
+                self.report_findings()?;
+                hang()
+            }
             ScriptVerb::SleepUntil(path) => files::wait_for(&path),
             ScriptVerb::Read(path) => files::read(&path),
             ScriptVerb::Env => programs::env(),

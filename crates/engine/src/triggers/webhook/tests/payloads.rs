@@ -89,16 +89,16 @@ async fn every_published_example_is_routed_or_ignored_for_a_reason() {
         member: 4 routed
         membership: 5 unknown repository
         merge_group: 2 routed
-        meta: 2 a person without rights to the repository
+        meta: 2 routed
         milestone: 5 routed
         organization: 5 unknown repository
         org_block: 4 unknown repository
         package: 3 routed
         page_build: 3 routed
         ping: 4 greeting
-        project: 3 a person without rights to the repository
-        project_card: 9 a person without rights to the repository
-        project_column: 4 a person without rights to the repository
+        project: 3 routed
+        project_card: 9 routed
+        project_column: 4 routed
         projects_v2_item: 7 unknown repository
         public: 3 routed
         pull_request: 29 routed
@@ -109,15 +109,15 @@ async fn every_published_example_is_routed_or_ignored_for_a_reason() {
         release: 13 routed
         repository_dispatch: 2 routed
         repository: 13 routed
-        repository_import: 2 a person without rights to the repository
+        repository_import: 2 routed
         repository_vulnerability_alert: 4 routed
         security_advisory: 4 unknown repository
         sponsorship: 4 unknown repository
-        star: 3 a person without rights to the repository
+        star: 3 routed
         status: 4 routed
         team: 3 a person without rights to the repository, 3 unknown repository
         team_add: 3 routed
-        watch: 3 a person without rights to the repository
+        watch: 3 routed
         workflow_dispatch: 2 routed
         workflow_job: 2 another branch, 6 no loop waits for it
         workflow_run: 1 a person without rights to the repository, 2 no loop waits for it, 2 routed

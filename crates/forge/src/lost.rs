@@ -1,5 +1,5 @@
-//! Creates whose answer was lost. A forge that is only late shows the item some seconds later, and accepts the same text
-//! twice. So the client searches for the item several times, with pauses, before it may create it again.
+//! Creates whose answer was lost. A forge or Slack that is only late shows the item some seconds later, and accepts the
+//! same text twice. So the client searches for the item several times, with pauses, before it may create it again.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ const AGE_MAX_MS: i64 = 24 * 3_600_000;
 
 /// The lost creates of this process, by the items' keys.
 #[derive(Debug, Default)]
-pub(super) struct LostCreates(Mutex<BTreeMap<String, LostCreate>>);
+pub(crate) struct LostCreates(Mutex<BTreeMap<String, LostCreate>>);
 
 #[derive(Debug)]
 struct LostCreate {
@@ -25,19 +25,26 @@ impl LostCreates {
     }
 
     /// The answer to a create of this item was lost.
-    pub(super) fn add(&self, key: &str, now_ms: i64) {
+    pub(crate) fn add(&self, key: &str, now_ms: i64) {
         let mut all = self.all();
         all.retain(|_, lost| now_ms.saturating_sub(lost.next_ms) < AGE_MAX_MS);
         all.insert(key.to_owned(), LostCreate { looks: 0, next_ms: now_ms });
     }
 
+    /// A create of this item by an earlier process may have been lost. Known look-ups still count.
+    pub(crate) fn expect(&self, key: &str, now_ms: i64) {
+        if !self.all().contains_key(key) {
+            self.add(key, now_ms);
+        }
+    }
+
     /// The item was found.
-    pub(super) fn remove(&self, key: &str) {
+    pub(crate) fn remove(&self, key: &str) {
         self.all().remove(key);
     }
 
     /// A look-up did not find the item: the time of the next look-up, or `None` if the item may be created.
-    pub(super) fn next_look(&self, key: &str, now_ms: i64) -> Option<i64> {
+    pub(crate) fn next_look(&self, key: &str, now_ms: i64) -> Option<i64> {
         let mut all = self.all();
         let lost = all.get_mut(key)?;
         // A look-up that came too early does not count.
@@ -68,6 +75,9 @@ mod tests {
         assert_eq!(lost.next_look("other", 1_000), None);
         assert_eq!(lost.next_look("k", 5_000), None);
         lost.add("k", 6_000);
+        assert_eq!(lost.next_look("k", 6_000), Some(7_000));
+        lost.expect("k", 7_000);
+        assert_eq!(lost.next_look("k", 7_000), Some(11_000), "the first look-up still counts");
         lost.remove("k");
         assert_eq!(lost.next_look("k", 6_000), None, "it was found");
         lost.add("old", 0);

@@ -1,0 +1,3 @@
+#!/bin/sh
+# Prints the score of the tuning.
+echo "score=$(cat tuning)"

@@ -1,0 +1,1 @@
+-- Version 10 needs no SQL of PostgreSQL's own.

@@ -1,0 +1,1 @@
+-- Version 11 needs no SQL of PostgreSQL's own.

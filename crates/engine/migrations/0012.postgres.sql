@@ -1,0 +1,1 @@
+-- Version 12 needs no SQL of PostgreSQL's own.

@@ -1,0 +1,1 @@
+-- Version 13 needs no SQL of SQLite's own.

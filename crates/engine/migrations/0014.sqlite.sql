@@ -1,0 +1,1 @@
+-- Version 14 needs no SQL of SQLite's own.

@@ -1,0 +1,70 @@
+//! Proofs: starts the application of a sealed candidate in a sandbox of its own, exercises it, and keeps the artefacts.
+//!
+//! The application's network is private, so the part that starts and exercises it runs inside the same sandbox:
+//! [`app_host`], this program executed again. Its exit code is the verdict; nothing that the application or the exercise
+//! prints or writes is one.
+
+pub(crate) mod app_host;
+
+use loopwright_core::round::ProofVerdict;
+use loopwright_core::spec::ProverSpec;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// The time limit of a proof if the loop does not set one.
+pub(crate) const TIMEOUT_DEFAULT: Duration = Duration::from_secs(120);
+/// The variable that names the folder for artefacts, for the exercise.
+pub(crate) const FOLDER_VAR: &str = "PROOF_DIR";
+/// The path of that folder inside.
+pub(crate) const FOLDER_INSIDE: &str = "/proof";
+/// The output of the exercise.
+pub(crate) const EXERCISE_LOG: &str = "exercise.log";
+/// The output of the application.
+pub(crate) const APP_LOG: &str = "app.log";
+
+const BROKEN: i32 = 10;
+const UNVERIFIABLE: i32 = 20;
+
+/// The task of the part inside the sandbox.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ProofTask {
+    start: Vec<String>,
+    ready: Option<String>,
+    exercise: Vec<String>,
+    http: Option<(String, u16, Option<String>)>,
+    timeout_ms: u64,
+    /// The folder for artefacts, as seen inside.
+    folder: String,
+}
+
+impl ProofTask {
+    pub(crate) fn new(prover: &ProverSpec, folder: &std::path::Path) -> Self {
+        let timeout = timeout(prover);
+        Self {
+            start: prover.start.clone(),
+            ready: prover.ready.clone(),
+            exercise: prover.exercise.clone(),
+            http: prover
+                .http
+                .as_ref()
+                .map(|http| (http.url.clone(), http.status.unwrap_or(200), http.contains.clone())),
+            timeout_ms: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
+            folder: folder.to_string_lossy().into_owned(),
+        }
+    }
+}
+
+/// The time limit of a proof.
+pub(crate) fn timeout(prover: &ProverSpec) -> Duration {
+    prover.timeout.map_or(TIMEOUT_DEFAULT, |span| span.duration())
+}
+
+/// The verdict in an exit code.
+pub(crate) fn verdict_of(code: i32) -> Option<ProofVerdict> {
+    match code {
+        0 => Some(ProofVerdict::Works),
+        BROKEN => Some(ProofVerdict::Broken),
+        UNVERIFIABLE => Some(ProofVerdict::Unverifiable),
+        _ => None,
+    }
+}
