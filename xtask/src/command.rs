@@ -11,6 +11,9 @@ const SCRUBBED: [&str; 6] = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CAR
 /// Names the number of tests that the test runner starts at a time.
 pub(crate) const THREADS_VARIABLE: &str = "NEXTEST_TEST_THREADS";
 
+/// The feature that every build of the test command has: the hostile verbs of the scripted agent.
+pub(crate) const HOSTILE: &str = "loopwright-cli/hostile";
+
 /// Two tests for each core. Most tests wait for processes, deadlines and the disk for more than half of their time, so
 /// that one test for each core leaves the cores idle.
 pub(crate) fn test_threads() -> String {
@@ -100,7 +103,7 @@ fn show(command: &Command) -> String {
 /// the test command, and builds nothing that the tests have built.
 pub(crate) fn build_hostile_program(profile: &str) -> Result<PathBuf, String> {
     let mut build = cargo();
-    build.args(["build", "--quiet", "--workspace", "--bin", "loopwright", "--features", "loopwright-cli/hostile"]);
+    build.args(["build", "--quiet", "--workspace", "--bin", "loopwright", "--features", HOSTILE]);
     build.args(["--profile", profile]);
     run(build)?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);

@@ -1,7 +1,7 @@
 //! `cargo xtask matrix [AGENT]`: every situation of the provider table, for each real agent as maker and as checker. The
 //! tests themselves are in `crates/cli/tests/agents/matrix.rs`; an ordinary test run has a sample of them.
 
-use crate::command::{cargo, run as run_command};
+use crate::command::{HOSTILE, cargo, run as run_command};
 use crate::{agents, setup};
 
 /// The variable that asks the tests for every situation.
@@ -18,7 +18,7 @@ pub(crate) fn run(filter: &[&str]) -> Result<(), String> {
         _ => return Err("name at most one agent".to_owned()),
     };
     let mut command = cargo();
-    command.args(["nextest", "run", "-p", "loopwright-cli", "--features", "hostile", "--test", "agents", "-E", &tests]);
+    command.args(["nextest", "run", "--workspace", "--features", HOSTILE, "--test", "agents", "-E", &tests]);
     command.args(["--no-tests", "fail"]).env(ALL, "1");
     run_command(command)
 }

@@ -4,7 +4,7 @@
 
 mod bugs;
 
-use crate::command::{cargo, run_watched};
+use crate::command::{HOSTILE, cargo, run_watched};
 use crate::summary::TestCounts;
 
 /// The number of seeds that the test command runs.
@@ -26,7 +26,8 @@ pub(crate) fn run_bounded() -> (TestCounts, Result<(), String>) {
 
 fn counted(words: &[&str]) -> (TestCounts, Result<(), String>) {
     let mut command = cargo();
-    command.args(["test", "--quiet", "-p", "loopwright", "--test", "sim"]);
+    // With the whole workspace and its features, cargo builds nothing again that the tests have built.
+    command.args(["test", "--quiet", "--workspace", "--features", HOSTILE, "--test", "sim"]);
     if is_many(words) {
         command.args(["--profile", "sim"]);
     }

@@ -1,6 +1,6 @@
 //! `cargo xtask test [FILTER]`: every check of the workspace in one go, ending in one line of counts.
 
-use crate::command::{THREADS_VARIABLE, cargo, run as run_command, run_watched, test_threads};
+use crate::command::{HOSTILE, THREADS_VARIABLE, cargo, run as run_command, run_watched, test_threads};
 use crate::summary::{self, TestCounts};
 use crate::{hostile, setup, sim, soak, tidy, trust};
 use std::path::Path;
@@ -8,9 +8,6 @@ use std::time::Instant;
 
 /// The most tests that may skip themselves because this host cannot run them. The number may only fall.
 const SKIPS_ALLOWED: u64 = 0;
-
-/// The feature that every build of the test command has: the hostile verbs of the scripted agent.
-const HOSTILE: &str = "loopwright-cli/hostile";
 
 /// Names the file to which tests append their skips: the test runner hides the output of passing tests.
 const SKIPS_VARIABLE: &str = "LOOPWRIGHT_TEST_SKIPS";

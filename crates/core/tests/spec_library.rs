@@ -67,6 +67,18 @@ fn a_workflow_is_more_than_one_round() {
 }
 
 #[test]
+fn time_of_an_item_has_an_effect_only_in_a_workflow() {
+    let mut spec = spec();
+    spec.budget.item.wall = Some(TimeSpan::secs(60));
+    let single = spec.clone().check().expect("a good spec");
+    assert!(single.notes().iter().any(|note| note.contains("`budget.item`")), "{:?}", single.notes());
+    spec.mode = LoopMode::DynamicWorkflow;
+    spec.workflow = Some(WorkflowSpec { items: vec!["one".to_owned()], ..WorkflowSpec::default() });
+    let workflow = spec.check().expect("a workflow");
+    assert!(workflow.notes().is_empty(), "{:?}", workflow.notes());
+}
+
+#[test]
 fn goal_loops_declare_only_what_has_an_effect() {
     let goal = || LoopSpec { mode: LoopMode::GoalLoop, attempts: 4, ..spec() };
     let exercise = || ProverSpec { exercise: vec!["./x".to_owned()], ..ProverSpec::default() };

@@ -333,6 +333,29 @@ async fn sealed_content_is_read_by_object_name_within_limits() {
 }
 
 #[tokio::test]
+async fn damaged_repository_of_the_engine_is_named_as_such_with_a_way_out() {
+    let fixture = Fixture::new();
+    let (all, workspace) = fixture.workspace().await;
+    write(&workspace.dir, "x", "1\n");
+    let sealed = seal(&all, &workspace).await;
+    let damage = async |damage: &dyn Fn(&std::path::Path)| {
+        damage(all.engine().dir());
+        let error = all.engine().list_tree(&sealed.tree).await.unwrap_err();
+        assert_eq!(error.kind, GitErrorKind::Damaged, "{error}");
+        assert!(error.hint().unwrap().contains("loopwright restore"));
+    };
+    let (folder, file) = sealed.tree.as_str().split_at(2);
+    damage(&|dir| {
+        let object = dir.join("objects").join(folder).join(file);
+        fs::set_permissions(&object, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::write(object, "").unwrap();
+    })
+    .await;
+    damage(&|dir| fs::write(dir.join("HEAD"), "").unwrap()).await;
+    damage(&|dir| fs::remove_dir_all(dir.join("objects")).unwrap()).await;
+}
+
+#[tokio::test]
 async fn kept_candidates_are_never_renamed() {
     let fixture = Fixture::new();
     let (all, workspace) = fixture.workspace().await;

@@ -1,7 +1,7 @@
 //! One pass of the suite as one kind of user: builds it, runs it, and reads the end of each case.
 
 use super::{CaseResults, ContainmentResult};
-use crate::command::{THREADS_VARIABLE, run, run_watched, test_threads};
+use crate::command::{HOSTILE, THREADS_VARIABLE, run, run_watched, test_threads};
 use crate::summary::without_colour;
 use serde_json::Value;
 use std::fs;
@@ -36,7 +36,7 @@ pub(super) enum SuiteUser {
 }
 
 /// With the whole workspace, cargo chooses the features of the test step before it, and builds nothing twice.
-const WORDS: [&str; 5] = ["--workspace", "--test", "hostile", "--features", "loopwright-cli/hostile"];
+const WORDS: [&str; 5] = ["--workspace", "--test", "hostile", "--features", HOSTILE];
 
 impl HostileSuite {
     /// Builds the suite and lists its cases, so that a case that never ran is noticed.

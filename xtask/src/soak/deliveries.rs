@@ -2,7 +2,7 @@
 //! call fails at random, while the program is killed with -9. The soak itself is a test of the command line, which the
 //! test command runs with a small number of items; this verb runs it with a large one and shows its figures.
 
-use crate::command::{self, cargo};
+use crate::command::{self, HOSTILE, cargo};
 
 const TEST: &str = "soak::soak_of_deliveries_with_faults_and_kills_shows_each_effect_once";
 
@@ -32,7 +32,7 @@ impl DeliverySoak {
 
     pub(crate) fn run(&self) -> Result<(), String> {
         let mut test = cargo();
-        test.args(["test", "--quiet", "-p", "loopwright-cli", "--features", "hostile", "--test", "shipping", "--"]);
+        test.args(["test", "--quiet", "--workspace", "--features", HOSTILE, "--test", "shipping", "--"]);
         test.args(["--exact", TEST, "--nocapture"]);
         test.env("LOOPWRIGHT_SOAK_DELIVERIES", self.items.to_string());
         test.env("LOOPWRIGHT_SOAK_WORLDS", self.worlds.to_string());

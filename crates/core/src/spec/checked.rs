@@ -130,7 +130,8 @@ fn without_effect(spec: &LoopSpec) -> [(bool, &'static str); 4] {
     [
         (!spec.paths.is_empty(), "`paths`"),
         (is_timed(&spec.budget.attempt), "time and turns of `budget.attempt`"),
-        (is_timed(&spec.budget.item), "time and turns of `budget.item`"),
+        // The rounds of a workflow's items have these as their own.
+        (spec.workflow.is_none() && is_timed(&spec.budget.item), "time and turns of `budget.item`"),
         (is_timed(&spec.budget.day), "time and turns of `budget.day`"),
     ]
 }

@@ -154,6 +154,11 @@ impl GitCall {
         self.env("GIT_DIR", dir)
     }
 
+    /// Whether the call names a repository, which its caller has opened before.
+    fn names_repository(&self) -> bool {
+        self.env.iter().any(|(name, _)| *name == "GIT_DIR")
+    }
+
     pub(crate) fn work_tree(self, dir: &Path) -> Self {
         self.env("GIT_WORK_TREE", dir)
     }
@@ -302,7 +307,11 @@ impl Git {
         if answer.cut || answer.code.is_some_and(|code| (0..=call.highest_good_code).contains(&code)) {
             return Ok(answer);
         }
-        Err(call.error(classify(answer.code, &answer.stderr), &answer.stderr))
+        let kind = match classify(answer.code, &answer.stderr) {
+            GitErrorKind::NotARepository if call.names_repository() => GitErrorKind::Damaged,
+            kind => kind,
+        };
+        Err(call.error(kind, &answer.stderr))
     }
 
     /// Runs a call whose exit code is part of the result; fails only when the process could not do its work.

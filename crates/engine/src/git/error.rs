@@ -26,6 +26,9 @@ pub enum GitErrorKind {
     /// The folder is in no git repository.
     #[error("not a git repository")]
     NotARepository,
+    /// Objects of a repository are missing or cannot be read, or a repository of the engine is none any more.
+    #[error("the repository is damaged")]
+    Damaged,
     /// The repository has no working copy, so it has no loop files either.
     #[error("the repository is bare")]
     Bare,
@@ -78,6 +81,11 @@ impl GitError {
             GitErrorKind::NotARepository => {
                 "run it inside a git repository, or name one with --repo; `git init` makes one"
             }
+            GitErrorKind::Damaged => {
+                "`git fsck` in that folder lists the damage; for an `engine.git`, restore a backup with `loopwright \
+                 restore`, or move the folder away: the next round makes a new one, and candidates that wait in the old \
+                 one can only be denied"
+            }
             GitErrorKind::Bare => "name a working copy with --repo; loop files are read from it",
             GitErrorKind::NoCommits => "make a first commit: git add -A && git commit -m start",
             GitErrorKind::UnknownRef => {
@@ -99,6 +107,16 @@ const NOT_THERE: [&str; 6] = [
     "not our ref",
     "does not exist in",
     "Not a valid object name",
+];
+
+/// Git's messages for objects that are not what their names say.
+const DAMAGED: [&str; 6] = [
+    "is corrupt",
+    "object file ",
+    "unable to read tree",
+    "inflate: ",
+    "packfile ",
+    "is far too short to be a packfile",
 ];
 
 /// Git's messages for a push that the forge does not accept. Git asks for a user after a rejected credential, and this
@@ -123,6 +141,8 @@ pub(crate) fn classify(code: Option<i32>, stderr: &[u8]) -> GitErrorKind {
         GitErrorKind::Moved
     } else if DENIED.iter().any(|words| says(words)) || says("fatal: repository '") && says("' not found") {
         GitErrorKind::Denied
+    } else if DAMAGED.iter().any(|words| says(words)) {
+        GitErrorKind::Damaged
     } else if NOT_THERE.iter().any(|words| says(words)) {
         GitErrorKind::UnknownRef
     } else {
