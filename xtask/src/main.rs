@@ -14,6 +14,7 @@ mod dist;
 mod hostile;
 mod manual;
 mod matrix;
+mod memory_temp;
 mod record;
 mod setup;
 mod sim;
@@ -61,6 +62,11 @@ usage: cargo xtask VERB
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    if matches!(words.first(), Some(&("test" | "hostile" | "sim" | "soak" | "trust")))
+        && let Some(code) = memory_temp::run_in_memory()
+    {
+        return code;
+    }
     let ended = match words.as_slice() {
         ["setup"] => setup::run(),
         ["test", filter @ ..] => test::run(filter),

@@ -280,7 +280,7 @@ fn attacker_that_writes_changes_nothing_and_forged_findings_refuse_the_round() {
 
 #[test]
 fn reproduction_runs_in_the_sandbox_and_cannot_change_the_candidate_or_the_host() {
-    let escape = std::env::temp_dir().join(format!("loopwright-escape-{}", std::process::id()));
+    let escape = std::path::PathBuf::from(format!("/tmp/loopwright-escape-{}", std::process::id()));
     let script = format!(
         "{PLAN}{MAKE}@ attacker\nfinding severity=critical place=answer:1 trigger=any title=hole <<END\n\
          touch {} && exit 1\necho evil > answer\nexit 0\nEND\n\n{PASS}",

@@ -14,6 +14,7 @@ on_every_forge! {
     issue_is_created_once
     labels_are_added_once_and_others_stay
     comment_on_a_pull_request_is_written_once
+    search_for_a_comment_costs_the_same_beside_many_reviews
     line_comments_arrive_with_their_places
     reviews_are_bound_to_the_head
     approval_of_a_closed_pull_request_is_refused
@@ -71,6 +72,31 @@ async fn comment_on_a_pull_request_is_written_once(kind: RemoteKind) {
     let place = twice(&world, &item).await;
     assert!(place.starts_with("http"), "{place}");
     assert_eq!(world.repo().comments(number).len(), 1);
+}
+
+/// Each request of a search can fail, so a search that grows with a busy pull request never ends behind a bad line.
+async fn search_for_a_comment_costs_the_same_beside_many_reviews(kind: RemoteKind) {
+    let world = World::new(kind);
+    let number = pull_number(&world).await;
+    let item = world.delivery("r2", world.about(ActionKind::PrComment, number, "Looks right."));
+    let requests = async || {
+        world.fake.clear_requests();
+        assert_eq!(world.forge.find(&item).await.expect("it answers"), DeliveryLookup::No);
+        world.fake.requests().len()
+    };
+    let before = requests().await;
+    for round in 3..9 {
+        let comments = vec![InlineComment {
+            path: "fix.txt".to_owned(),
+            line: 1,
+            side: DiffSide::Right,
+            start_line: None,
+            body: format!("Why {round}?"),
+        }];
+        let lines = StagedItem { comments, ..world.about(ActionKind::PrInline, number, "") };
+        world.deliver(&world.delivery(&format!("r{round}"), lines)).await.expect("comments on lines");
+    }
+    assert_eq!(requests().await, before);
 }
 
 async fn line_comments_arrive_with_their_places(kind: RemoteKind) {

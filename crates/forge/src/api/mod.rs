@@ -177,6 +177,13 @@ pub(crate) trait ForgeApi: Send + Sync + 'static {
         from: Option<&PageToken>,
     ) -> impl Future<Output = CallResult<ForgePage<RemoteComment>>> + Send;
 
+    /// The plain comments of an item, among which its conversation is; GitLab lists all kinds together.
+    fn plain_comments(
+        &self,
+        of: CommentsOf,
+        from: Option<&PageToken>,
+    ) -> impl Future<Output = CallResult<ForgePage<RemoteComment>>> + Send;
+
     /// The changes of the labels of an item, oldest first.
     fn label_changes(&self, of: CommentsOf) -> impl Future<Output = CallResult<Vec<LabelChange>>> + Send;
 

@@ -128,6 +128,12 @@ impl ForgeApi for Gitea {
         Ok(ForgePage::cut(self.read_comments(of).await?, from))
     }
 
+    async fn plain_comments(&self, of: CommentsOf, from: Option<&PageToken>) -> CallResult<ForgePage<RemoteComment>> {
+        // A pull request has the comments of the issue with its number.
+        let (CommentsOf::Pull(number) | CommentsOf::Issue(number)) = of;
+        Ok(ForgePage::cut(self.read_comments(CommentsOf::Issue(number)).await?, from))
+    }
+
     async fn label_changes(&self, of: CommentsOf) -> CallResult<Vec<LabelChange>> {
         self.read_label_changes(of).await
     }

@@ -135,6 +135,12 @@ impl ForgeApi for GitHub {
         self.read_comments(of, from).await
     }
 
+    async fn plain_comments(&self, of: CommentsOf, from: Option<&PageToken>) -> CallResult<ForgePage<RemoteComment>> {
+        // A pull request has the comments of the issue with its number.
+        let (CommentsOf::Pull(number) | CommentsOf::Issue(number)) = of;
+        self.read_comments(CommentsOf::Issue(number), from).await
+    }
+
     async fn label_changes(&self, of: CommentsOf) -> CallResult<Vec<LabelChange>> {
         self.read_label_changes(of).await
     }

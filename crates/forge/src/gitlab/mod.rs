@@ -145,6 +145,10 @@ impl ForgeApi for GitLab {
         self.read_notes(of, from).await
     }
 
+    async fn plain_comments(&self, of: CommentsOf, from: Option<&PageToken>) -> CallResult<ForgePage<RemoteComment>> {
+        self.read_notes(of, from).await
+    }
+
     async fn label_changes(&self, of: CommentsOf) -> CallResult<Vec<LabelChange>> {
         self.read_label_changes(of).await
     }

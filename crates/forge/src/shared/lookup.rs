@@ -131,7 +131,7 @@ impl<A: ForgeApi> SharedForge<A> {
     async fn look_for_comment(&self, item: &Delivery, of: CommentsOf) -> Look {
         let mut from = None;
         for _ in 0..COMMENT_PAGES_MAX {
-            let page = self.api.comments(of, from.as_ref()).await?;
+            let page = self.api.plain_comments(of, from.as_ref()).await?;
             if let Some(found) = page.rows.iter().find(|comment| comment.row.body.contains(&item.marker)) {
                 let (place, head, at_ms) = (found.url.clone(), found.head.clone(), found.created_ms);
                 return Ok(DeliveryLookup::Yes(DeliveryReceipt { place, head, at_ms, note: None }));
