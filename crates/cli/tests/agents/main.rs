@@ -2,6 +2,7 @@
 //! is not installed skips itself; `cargo xtask setup` installs them.
 
 mod acp;
+mod clouds;
 mod free;
 mod hostile;
 mod matrix;

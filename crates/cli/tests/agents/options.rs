@@ -57,3 +57,45 @@ fn options_reach_opencode() {
 fn options_reach_gemini() {
     reach("gemini", "", ["--include-directories", "/tmp"], &[]);
 }
+
+/// A server of the Model Context Protocol with one tool, on its standard streams.
+const SERVER: &str = "
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    if 'id' not in asked:
+        continue
+    result = {}
+    if asked['method'] == 'initialize':
+        version = asked['params']['protocolVersion']
+        result = {'protocolVersion': version, 'capabilities': {'tools': {}}, 'serverInfo': {'name': 'fruit', 'version': '1'}}
+    if asked['method'] == 'tools/list':
+        result = {'tools': [{'name': 'ripe', 'description': 'Says cherry-9.', 'inputSchema': {'type': 'object', 'properties': {}}}]}
+    print(json.dumps({'jsonrpc': '2.0', 'id': asked['id'], 'result': result}), flush=True)
+";
+
+/// A round whose agent has the server by these arguments. Its tool is offered to the model of the maker.
+fn serves(agent: &str, args: &[String]) {
+    let config = format!("agent_options: {{ {agent}: {{ args: {} }} }}\n", serde_json::json!(args));
+    let Some(world) = World::with_config(agent, agent, crate::world::MEND, &config) else { return };
+    let ended = world.run();
+    let details = || format!("{ended:#}\n{}", world.transcripts());
+    assert_eq!(ended["outcome"], "escalated", "{}", details());
+    let is_maker = |request: &&serde_json::Value| request["answer"]["block"] == "maker";
+    let log = world.model.log();
+    let tools: Vec<String> = log.iter().filter(is_maker).map(|request| request["body"]["tools"].to_string()).collect();
+    assert!(tools.iter().any(|tools| tools.contains("cherry-9")), "{tools:?}\n{}", details());
+}
+
+#[test]
+fn server_of_the_user_is_offered_to_the_model_of_claude() {
+    let servers = serde_json::json!({ "mcpServers": { "fruit": { "command": "python3", "args": ["-c", SERVER] } } });
+    serves("claude", &["--mcp-config".to_owned(), servers.to_string(), "--allowedTools=mcp__fruit".to_owned()]);
+}
+
+#[test]
+fn server_of_the_user_is_offered_to_the_model_of_codex() {
+    let arguments = serde_json::json!(["-c", SERVER]);
+    let words = ["mcp_servers.fruit.command=\"python3\"".to_owned(), format!("mcp_servers.fruit.args={arguments}")];
+    serves("codex", &words.into_iter().flat_map(|word| ["--config".to_owned(), word]).collect::<Vec<_>>());
+}

@@ -8,6 +8,7 @@ use super::driver::{
 use super::stream_observer::{StreamObserver, UsageFigure, max_tokens};
 use super::tools::{self, AgentTool};
 use super::{AgentCapabilities, AgentError, AgentInvocation, json};
+use crate::egress::CloudApi;
 use crate::proc::{RunEnd, StdinSource};
 use loopwright_core::budget::{BudgetLimit, Tokens};
 use loopwright_core::provider::{ProviderTrouble, TroubleKind};
@@ -81,7 +82,7 @@ fn args(invocation: &AgentInvocation) -> Result<Vec<OsString>, AgentError> {
 }
 
 fn env(invocation: &AgentInvocation) -> Result<Vec<(OsString, OsString)>, AgentError> {
-    let mut vars = provider_vars(invocation, "anthropic", ["ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"])?;
+    let mut vars = access_vars(invocation)?;
     let folder = in_home(invocation, &own_folder(invocation));
     vars.extend([
         ("CLAUDE_CONFIG_DIR", folder.into()),
@@ -93,6 +94,31 @@ fn env(invocation: &AgentInvocation) -> Result<Vec<(OsString, OsString)>, AgentE
         ("DISABLE_ERROR_REPORTING", "1".into()),
     ]);
     Ok(launch_env(vars))
+}
+
+/// The variables for its provider: Anthropic's own interface, or that of a cloud.
+fn access_vars(invocation: &AgentInvocation) -> Result<Vec<(&'static str, OsString)>, AgentError> {
+    let endpoints = &invocation.endpoints;
+    let cloud = endpoints.clouds.get(endpoints.provider.as_deref().unwrap_or("anthropic"));
+    let names = match cloud {
+        None => ["ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"],
+        Some(CloudApi::Bedrock { .. }) => ["ANTHROPIC_BEDROCK_BASE_URL", "AWS_BEARER_TOKEN_BEDROCK"],
+        Some(CloudApi::Vertex { .. }) => ["ANTHROPIC_VERTEX_BASE_URL", "ANTHROPIC_AUTH_TOKEN"],
+    };
+    let mut vars = provider_vars(invocation, "anthropic", names)?;
+    match cloud {
+        None => {}
+        Some(CloudApi::Bedrock { region }) => {
+            vars.extend([("CLAUDE_CODE_USE_BEDROCK", "1".into()), ("AWS_REGION", region.into())]);
+        }
+        Some(CloudApi::Vertex { project, location }) => vars.extend([
+            ("CLAUDE_CODE_USE_VERTEX", "1".into()),
+            ("CLAUDE_CODE_SKIP_VERTEX_AUTH", "1".into()),
+            ("ANTHROPIC_VERTEX_PROJECT_ID", project.into()),
+            ("CLOUD_ML_REGION", location.into()),
+        ]),
+    }
+    Ok(vars)
 }
 
 #[derive(Default)]

@@ -44,7 +44,7 @@ pub use steering_files::{INSTRUCTION_FILES, STEERING_PLACES};
 pub use tools::{ToolGround, check_agent};
 
 use crate::budget_meter::StartMeter;
-use crate::egress::ProviderGrant;
+use crate::egress::{CloudApi, ProviderGrant};
 use crate::proc::{CancelToken, OutputStream, ProcessRunner, RunEnd, StartedProcess, TreeCookie};
 use crate::sandbox_view::SandboxView;
 use loopwright_core::BoxFuture;
@@ -117,6 +117,8 @@ pub struct ProviderEndpoints {
     /// Provider's name to its base URL, such as `http://127.0.0.1:3128/provider/anthropic`: the providers that the
     /// role's agent may use. An agent whose provider is missing here signs in by itself, see `login`.
     pub urls: BTreeMap<String, String>,
+    /// Those of them that are clouds with an interface of their own.
+    pub clouds: BTreeMap<String, CloudApi>,
     /// The token of this start. It is invalid for other providers, and after the start.
     pub token: String,
     /// The stored sign-in of the agent's own program, for an agent whose provider has no key and whose user allows
@@ -133,7 +135,8 @@ impl ProviderEndpoints {
     #[must_use]
     pub fn from_grant(pass: ProviderGrant) -> Self {
         let (urls, token) = (pass.urls().clone(), pass.token().to_owned());
-        Self { urls, token, login: None, provider: None, grant: Some(Arc::new(pass)) }
+        let clouds = pass.clouds().clone();
+        Self { urls, clouds, token, login: None, provider: None, grant: Some(Arc::new(pass)) }
     }
 }
 

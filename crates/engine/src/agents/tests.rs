@@ -62,6 +62,7 @@ pub(super) fn unconfined(role: Role) -> AgentInvocation {
         options: Default::default(),
         endpoints: ProviderEndpoints {
             urls: urls.into(),
+            clouds: std::collections::BTreeMap::new(),
             token: "the-token".to_owned(),
             login: None,
             provider: None,

@@ -71,6 +71,7 @@ fn asked(protocol: ModelProtocol, tools: Vec<OfferedTool>) -> ModelRequest {
         streams: true,
         tools,
         wants_json: false,
+        helper_schema: serde_json::Value::Null,
         prompt: "Working directory: /work\nRole: maker · attempt 2\n".to_owned(),
         history: vec![ChatMessage::Other],
     }
@@ -231,6 +232,12 @@ fn requests_without_a_block_or_without_tools_are_answered() {
     let side = stage.choose(&asked(ModelProtocol::Chat, Vec::new()), 2);
     assert!(side.side);
     assert_eq!(whole(side).text, "Scripted work");
+    let properties = serde_json::json!({ "why": { "type": "STRING" }, "score": { "type": "INTEGER" } });
+    let helper_schema = serde_json::json!({ "type": "OBJECT", "properties": properties });
+    let asked = ModelRequest { wants_json: true, helper_schema, ..asked(ModelProtocol::Gemini, Vec::new()) };
+    let side = stage.choose(&asked, 3);
+    assert!(side.side);
+    assert_eq!(whole(side).text, r#"{"score":50,"why":"scripted"}"#);
 }
 
 #[test]

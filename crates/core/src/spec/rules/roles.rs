@@ -1,6 +1,7 @@
 //! Rules of the agents of roles, in loop files and in configuration files.
 
 use super::{RuleViolation, Rules, paths};
+use crate::spec::agents::agent_words;
 use crate::spec::path::SpecPath;
 use crate::spec::problem::quoted;
 use crate::spec::reader::value::listed;
@@ -51,10 +52,8 @@ fn fallback(rules: &mut Rules, path: &SpecPath, agent: &AgentSpec) {
         let path = path.key("fallback").index(at);
         match agent.parse_fallback(word) {
             Err(what) => {
-                let hint = format!(
-                    "`AGENT`, `AGENT/MODEL` or `AGENT@PROVIDER/MODEL`, with one of {}",
-                    listed(&AgentUse::ALL.map(AgentUse::word))
-                );
+                let hint =
+                    format!("`AGENT`, `AGENT/MODEL` or `AGENT@PROVIDER/MODEL`, with one of {}", listed(&agent_words()));
                 rules.object_with(path, what, Some(hint));
             }
             Ok(next) if before.contains(&next) => {
