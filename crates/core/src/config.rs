@@ -18,7 +18,7 @@ pub use fleet::{ConcurrencyConfig, RepoEntry};
 pub use forges::{ForgeAccess, ForgeApp, ForgeConfig, ForgeKind, OutboundWebhook, SlackConfig, SlackCredential};
 pub use notify::{MailConfig, MailSecurity, NotifyReceiver, NotifyRoute};
 pub use people::{OS_ACCOUNT, PeopleConfig, SLACK_ACCOUNT};
-pub use providers::{DEFAULT_SILENCE_SECS, KeySource, KeyStyle, ProviderConfig, built_in};
+pub use providers::{AWS_VARIABLES, DEFAULT_SILENCE_SECS, KeySource, KeyStyle, ProviderConfig, built_in};
 pub use signing::SigningConfig;
 pub use telemetry::TelemetryConfig;
 pub use web::{TlsFiles, WebConfig};
