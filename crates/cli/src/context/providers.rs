@@ -38,6 +38,8 @@ pub(crate) struct ModelAccess {
     pub(crate) logins: Vec<AgentLogin>,
     /// Agents that are signed in on this machine, whether roles may use that or not.
     pub(crate) signed_in: Vec<AgentUse>,
+    /// The names of the servers that roles may use for tools.
+    pub(crate) mcp_servers: Vec<String>,
 }
 
 /// Whether an agent has access to its model, and how.
@@ -88,6 +90,10 @@ impl ModelAccess {
     /// and perhaps after a paid start of another role.
     pub(crate) fn ensure_access(&self, spec: &LoopSpec) -> Result<(), CommandError> {
         // A role that the loop does not name has the maker's agents, so its error would be the maker's.
+        if let Some((role, name)) = self.missing_servers(spec).into_iter().next() {
+            let text = format!("agent of the {}: your configuration has no server `{name}`", role.word());
+            return Err(CommandError::failed(text).hint(server_hint(&name)));
+        }
         let named = |role: &Role| *role == Role::Maker || spec.agents.contains_key(role);
         let roles = Role::ALL.into_iter().filter(|role| spec.plays(*role)).filter(named);
         let found: Vec<_> = roles.filter_map(|role| self.missing_access(role, &spec.chain(role))).collect();
@@ -113,7 +119,25 @@ impl ModelAccess {
     pub(crate) fn notes(&self, spec: &LoopSpec) -> Vec<String> {
         let roles = Role::ALL.into_iter().filter(|role| spec.agents.contains_key(role));
         let agents = roles.flat_map(|role| spec.chain(role).into_iter().map(move |agent| (role, agent)));
-        agents.filter_map(|(role, agent)| self.note(role, &agent, spec)).collect()
+        let servers = self.missing_servers(spec).into_iter().map(|(role, name)| {
+            let hint = server_hint(&name);
+            format!("agent of the {}: your configuration has no server `{name}`; {hint}", role.word())
+        });
+        agents.filter_map(|(role, agent)| self.note(role, &agent, spec)).chain(servers).collect()
+    }
+
+    /// The servers that roles name and the configuration does not define, each with its first role.
+    fn missing_servers(&self, spec: &LoopSpec) -> Vec<(Role, String)> {
+        let mut missing: Vec<(Role, String)> = Vec::new();
+        for (role, agent) in &spec.agents {
+            let unknown = agent.mcp_servers.iter().filter(|name| !self.mcp_servers.contains(name));
+            for name in unknown {
+                if missing.iter().all(|(_, known)| known != name) {
+                    missing.push((*role, name.clone()));
+                }
+            }
+        }
+        missing
     }
 
     fn note(&self, role: Role, agent: &AgentSpec, spec: &LoopSpec) -> Option<String> {
@@ -148,7 +172,9 @@ impl ModelAccess {
             };
             ProviderKeyStatus { name, key_source: found }
         });
-        Ok(Self { providers: known.collect(), logins: logins(cx, &effective), signed_in: signed_in(cx) })
+        let mcp_servers = effective.config().mcp_servers.keys().cloned().collect();
+        let logins = logins(cx, &effective);
+        Ok(Self { providers: known.collect(), logins, signed_in: signed_in(cx), mcp_servers })
     }
 }
 
@@ -195,6 +221,10 @@ fn signed_in(cx: &CommandContext) -> Vec<AgentUse> {
     let Some(home) = &cx.env.home else { return Vec::new() };
     let found = |agent: &AgentUse| AgentLogin::locate(*agent, home).is_some_and(|login| login.exists());
     DRIVEN_AGENTS.into_iter().filter(found).collect()
+}
+
+fn server_hint(name: &str) -> String {
+    format!("write `mcp_servers: {{ {name}: {{ run: [PROGRAM, …] }} }}` into `~/.config/loopwright/config.yaml`")
 }
 
 fn sign_in_hint(agent: AgentUse, remedy: &str) -> String {

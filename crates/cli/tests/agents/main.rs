@@ -6,6 +6,7 @@ mod clouds;
 mod free;
 mod hostile;
 mod matrix;
+mod mcp_servers;
 mod mentions;
 mod options;
 mod price;

@@ -101,7 +101,7 @@ fn effort(agent: AgentUse, at: &SpecValue<'_>) -> Option<ModelEffort> {
     at.word(&words)
 }
 
-fn variables(at: &SpecValue<'_>) -> Option<BTreeMap<String, String>> {
+pub(super) fn variables(at: &SpecValue<'_>) -> Option<BTreeMap<String, String>> {
     let variables = at.map_of("a mapping of variable to its value", SpecValue::text)?;
     for (name, value) in &variables {
         if let Some(why) = problem_of(name, value) {

@@ -79,6 +79,9 @@ pub struct AgentSpec {
     /// Tools the role may use.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
+    /// Servers of the Model Context Protocol that the role may use, by their names in the user's configuration.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub mcp_servers: Vec<String>,
     /// The command line of a `command` agent; `{prompt}` at most once, otherwise the brief comes on stdin.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub run: Argv,
@@ -87,7 +90,7 @@ pub struct AgentSpec {
     pub script: Option<String>,
     /// Agents that take over, in this order, while the first is unavailable or its provider blocks it: `codex`, with a
     /// model `claude/haiku`, with another provider `claude@house/haiku`. The same agent with another model keeps the other settings of the role; a different agent
-    /// keeps only its tools.
+    /// keeps only its tools and servers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fallback: Vec<String>,
     /// The cost of one start of a `command` agent, in US dollars, for a program that pays for its model in its own way.
@@ -108,6 +111,7 @@ impl AgentSpec {
             model: None,
             provider: None,
             tools: Vec::new(),
+            mcp_servers: Vec::new(),
             run: Vec::new(),
             script: None,
             fallback: Vec::new(),
@@ -136,7 +140,8 @@ impl AgentSpec {
     }
 
     /// The agent that one word of `fallback` names: `AGENT`, `AGENT/MODEL`, `AGENT@PROVIDER` or `AGENT@PROVIDER/MODEL`,
-    /// and `scripted/SCRIPT`. The same agent keeps the role's other settings; a different one keeps only its tools.
+    /// and `scripted/SCRIPT`. The same agent keeps the role's other settings; a different one keeps only its tools and
+    /// servers.
     pub(crate) fn parse_fallback(&self, word: &str) -> Result<Self, String> {
         let (name, detail) = word.split_once('/').map_or((word, None), |(name, detail)| (name, Some(detail)));
         let (name, provider) = name.split_once('@').map_or((name, None), |(name, provider)| (name, Some(provider)));
@@ -163,7 +168,10 @@ impl AgentSpec {
                 fallback: Vec::new(),
                 ..self.clone()
             }),
-            _ => Ok(Self { model: detail, provider, tools: self.tools.clone(), ..named }),
+            _ => {
+                let (tools, mcp_servers) = (self.tools.clone(), self.mcp_servers.clone());
+                Ok(Self { model: detail, provider, tools, mcp_servers, ..named })
+            }
         }
     }
 }
@@ -188,23 +196,28 @@ mod tests {
         let mut spec =
             AgentSpec { model: Some("opus".into()), fallback: words.into(), ..AgentSpec::new(AgentUse::Claude) };
         spec.tools = vec!["Read".into()];
+        spec.mcp_servers = vec!["docs".into()];
         assert_eq!(
             labels(&spec),
             ["claude:opus", "claude:haiku", "codex:-", "opencode:anthropic/claude-sonnet-4"],
             "a word that names no agent is not part of the chain"
         );
         assert!(spec.chain().iter().all(|agent| agent.tools == ["Read"] && agent.fallback.is_empty()));
+        assert!(spec.chain().iter().all(|agent| agent.mcp_servers == ["docs"]));
     }
 
     #[test]
-    fn role_that_is_not_named_has_the_makers_agent_without_its_tools() {
+    fn role_that_is_not_named_has_the_makers_agent_without_its_tools_and_servers() {
         let mut spec = crate::spec::LoopSpec::new("x", "y", crate::level::LoopLevel::L2Assisted);
         let (tools, fallback) = (vec!["Edit".to_owned()], vec!["codex".to_owned()]);
-        let maker = AgentSpec { tools, fallback, model: Some("opus".into()), ..AgentSpec::new(AgentUse::Claude) };
+        let mcp_servers = vec!["docs".to_owned()];
+        let maker =
+            AgentSpec { tools, fallback, mcp_servers, model: Some("opus".into()), ..AgentSpec::new(AgentUse::Claude) };
         spec.agents.insert(Role::Maker, maker);
         let tools = |role: Role| spec.chain(role).into_iter().map(|agent| agent.tools.len()).collect::<Vec<_>>();
         assert_eq!((tools(Role::Maker), tools(Role::Checker)), (vec![1, 1], vec![0, 0]));
         assert_eq!(spec.chain(Role::Checker)[0].model.as_deref(), Some("opus"));
+        assert!(spec.chain(Role::Checker).iter().all(|agent| agent.mcp_servers.is_empty()));
         spec.agents.insert(Role::Checker, AgentSpec { tools: vec!["Read".into()], ..AgentSpec::new(AgentUse::Claude) });
         assert_eq!(spec.chain(Role::Checker)[0].tools, ["Read"], "a named checker keeps its own");
     }

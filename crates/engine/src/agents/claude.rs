@@ -7,7 +7,7 @@ use super::driver::{
 };
 use super::stream_observer::{StreamObserver, UsageFigure, max_tokens};
 use super::tools::{self, AgentTool};
-use super::{AgentCapabilities, AgentError, AgentInvocation, json};
+use super::{AgentCapabilities, AgentError, AgentInvocation, json, mcp_servers};
 use crate::egress::CloudApi;
 use crate::proc::{RunEnd, StdinSource};
 use loopwright_core::budget::{BudgetLimit, Tokens};
@@ -51,14 +51,20 @@ fn launch(invocation: &AgentInvocation) -> Result<ProgramLaunch, AgentError> {
 /// List options take every following word, so each list is one word and the brief is sent on standard input.
 fn args(invocation: &AgentInvocation) -> Result<Vec<OsString>, AgentError> {
     let tools = tools::tools_for(invocation)?.into_iter().map(AgentTool::word).collect::<Vec<_>>().join(",");
+    // The name of a server allows all its tools.
+    let servers: String = invocation.mcp_servers.iter().map(|server| format!(",mcp__{}", server.name)).collect();
     let mut args: Vec<OsString> =
         ["-p", "--output-format", "stream-json", "--verbose"].into_iter().map(OsString::from).collect();
-    // No settings of the user or the repository, and no servers except those on this command line, which names none.
+    // No settings of the user or the repository, and no servers except those on this command line.
     args.extend(["--setting-sources=", "--strict-mcp-config", "--no-session-persistence"].map(OsString::from));
     let mut option = |name: &str, value: OsString| args.extend([name.into(), value]);
     option("--tools", tools.clone().into());
     // The tools that are allowed without asking: there is no person to ask.
-    option("--allowedTools", tools.into());
+    option("--allowedTools", (tools + &servers).into());
+    if !invocation.mcp_servers.is_empty() {
+        let servers = serde_json::json!({ "mcpServers": mcp_servers::by_name(invocation, &[]) });
+        option("--mcp-config", servers.to_string().into());
+    }
     let room = &invocation.view;
     if invocation.role == Role::Maker {
         option("--add-dir", room.inside_path(&invocation.outbox).into());

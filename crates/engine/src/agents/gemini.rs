@@ -11,7 +11,7 @@ use super::driver::{
 use super::steering_files::{self, INSTRUCTION_FILES};
 use super::stream_observer::{StreamObserver, UsageFigure};
 use super::tools::{self, AgentTool};
-use super::{AgentCapabilities, AgentError, AgentInvocation, json};
+use super::{AgentCapabilities, AgentError, AgentInvocation, json, mcp_servers};
 use crate::proc::{RunEnd, StdinSource};
 use loopwright_core::budget::{BudgetLimit, Tokens};
 use loopwright_core::provider::{ProviderTrouble, TroubleKind};
@@ -101,6 +101,10 @@ fn settings(invocation: &AgentInvocation, tools: &[AgentTool]) -> Value {
     settings["context"] = json!({ "fileFiltering": {
         "respectGitIgnore": invocation.role == Role::Maker, "respectGeminiIgnore": false,
     } });
+    if !invocation.mcp_servers.is_empty() {
+        // A server that is trusted asks nobody before it is used.
+        settings["mcpServers"] = mcp_servers::by_name(invocation, &[("trust", true.into())]);
+    }
     settings["model"] = json!({});
     if let Some(turns) = invocation.limits.turns {
         settings["model"]["maxSessionTurns"] = turns.into();

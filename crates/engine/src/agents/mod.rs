@@ -19,6 +19,7 @@ mod home;
 mod installed;
 mod json;
 mod login;
+pub(crate) mod mcp_servers;
 mod opencode;
 pub mod providers;
 mod repetition;
@@ -38,6 +39,7 @@ pub use driven_agents::{DRIVEN_AGENTS, driven_agent, driven_agent_at, replay_str
 pub use error::AgentError;
 pub use installed::{InstalledAgent, find, install_hint};
 pub use login::{AgentLogin, login_hosts};
+pub use mcp_servers::McpServer;
 pub(crate) use run_listener::LINE_MAX;
 pub use scripted::{ScriptedAgent, main_if_asked};
 pub use steering_files::{INSTRUCTION_FILES, STEERING_PLACES};
@@ -96,6 +98,8 @@ pub struct AgentInvocation {
     pub model: Option<String>,
     /// Tools the role may use, by their names in loop files; empty means the role's usual tools.
     pub tools: Vec<String>,
+    /// Servers of the Model Context Protocol that it starts for its tools.
+    pub mcp_servers: Vec<McpServer>,
     /// The user's options of the agent.
     pub options: AgentOptions,
     /// The addresses of model providers, and the credential for them.

@@ -30,6 +30,7 @@ pub(super) fn plan_call(asked: &ModelRequest, act: &TurnAction) -> Option<Scenar
         TurnAction::Replace(path, old, new) => Some(replace(asked, path, old, new)),
         TurnAction::Run(command) => Some(shell(asked, command)),
         TurnAction::Read(path) => Some(read(asked, path)),
+        TurnAction::Call(name, arguments) => Some(named(asked, name, arguments)),
         TurnAction::Stage(name, text) => Some(into_variable(asked, &format!("LOOPWRIGHT_OUTBOX/{name}"), text)),
         TurnAction::End | TurnAction::Verdict(_) | TurnAction::Answer(_) | TurnAction::Refuse | TurnAction::Length => {
             None
@@ -87,6 +88,18 @@ fn read(asked: &ModelRequest, path: &str) -> ScenarioCall {
             shell(asked, &format!("cat {}", quoted(path)))
         }
         None => missing(asked, "Read", json!({ "file_path": absolute(asked, path) })),
+    }
+}
+
+/// Calls a tool by its name or by the end of its name, which most agents put after the name of its server.
+fn named(asked: &ModelRequest, name: &str, arguments: &Value) -> ScenarioCall {
+    let ends = |tool: &&OfferedTool| {
+        tool.name.strip_suffix(name).is_some_and(|before| before.is_empty() || before.ends_with(['_', '-']))
+    };
+    let payload = ToolPayload::Object(arguments.clone());
+    match asked.tools.iter().find(ends) {
+        Some(tool) => call(tool, payload),
+        None => ScenarioCall { id: String::new(), name: name.to_owned(), namespace: None, payload },
     }
 }
 

@@ -22,12 +22,13 @@ fn agent(at: &SpecValue<'_>) -> Option<AgentSpec> {
     if let YamlValue::Text(_) = at.node.value {
         return at.word(&words).and_then(AgentSpec::named);
     }
-    let fields = at.fields("use model provider tools run script fallback cost budget")?;
+    let fields = at.fields("use model provider tools mcp_servers run script fallback cost budget")?;
     let agent = fields.required("use", "claude", |at| at.word(&words));
     let mut spec = agent.and_then(AgentSpec::named).unwrap_or_else(|| AgentSpec::new(AgentUse::Claude));
     spec.model = fields.option("model", SpecValue::text);
     spec.provider = fields.option("provider", SpecValue::text);
     fields.set("tools", &mut spec.tools, SpecValue::texts);
+    fields.set("mcp_servers", &mut spec.mcp_servers, SpecValue::texts);
     fields.set("run", &mut spec.run, SpecValue::argv);
     spec.script = fields.option("script", SpecValue::text);
     fields.set("fallback", &mut spec.fallback, SpecValue::texts);

@@ -4,7 +4,7 @@
 use super::super::driver::{AgentStreamReader, LINE_MAX};
 use super::super::stream_observer::{StreamObserver, UsageFigure};
 use super::super::tools::unsupported_error;
-use super::super::{AgentInvocation, json};
+use super::super::{AgentInvocation, json, mcp_servers};
 use super::policy::{self, AcpPolicy};
 use super::profile::AcpAgentProfile;
 use super::protocol::{
@@ -31,6 +31,8 @@ pub(super) struct AcpConversation {
     prompt: String,
     cwd: PathBuf,
     model: Option<String>,
+    /// The servers for its tools, as the session gets them.
+    servers: Value,
     tokens_most: Option<u64>,
     stage: Stage,
     /// The number of the open call.
@@ -71,6 +73,7 @@ impl AcpConversation {
             prompt: invocation.prompt.clone(),
             cwd: invocation.view.inside_path(&invocation.workspace),
             model: invocation.model.clone(),
+            servers: mcp_servers::for_session(&invocation.mcp_servers),
             tokens_most: invocation.limits.tokens,
             stage: Stage::Greeting,
             open: 0,
@@ -193,7 +196,7 @@ impl AcpConversation {
         }
         self.version = greeting.agent_info.and_then(|info| info.version);
         self.stage = Stage::Session;
-        let sent = self.call("session/new", &json!({ "cwd": self.cwd, "mcpServers": [] }));
+        let sent = self.call("session/new", &json!({ "cwd": self.cwd, "mcpServers": self.servers }));
         self.sent(sent, hearing);
     }
 

@@ -14,6 +14,8 @@ pub(super) struct AcpPolicy {
     fetches: bool,
     hold: ToolRestraint,
     default_asks: bool,
+    /// The names of the servers that the role may use.
+    servers: Vec<String>,
 }
 
 /// The mechanism that restricts an agent to its tools.
@@ -42,7 +44,8 @@ impl AcpPolicy {
             (false, _) if invocation.view.is_read_only() => ToolRestraint::Walls,
             _ => ToolRestraint::Mode,
         };
-        Ok(Self { edits, runs, fetches: has(AgentTool::WebFetch), hold, default_asks })
+        let servers = invocation.mcp_servers.iter().map(|server| server.name.to_ascii_lowercase()).collect();
+        Ok(Self { edits, runs, fetches: has(AgentTool::WebFetch), hold, default_asks, servers })
     }
 
     /// Whether a request is allowed. The program sets the kind. A title may be a model's text, so it counts only if
@@ -65,8 +68,16 @@ impl AcpPolicy {
             "bash" | "shell" | "execute" | "run_shell_command" => self.runs,
             "fetch" | "web_fetch" | "webfetch" | "web_search" => self.fetches,
             // An agent that may run commands can do anything that its sandbox allows.
-            _ => self.edits && self.runs,
+            name => (self.edits && self.runs) || self.is_of_server(name),
         }
+    }
+
+    /// Whether a name is that of a tool of a server, such as `docs__search` or `mcp__docs__search`.
+    fn is_of_server(&self, name: &str) -> bool {
+        let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+        let name = name.strip_prefix("mcp__").unwrap_or(name);
+        let tool = |server: &String| name.strip_prefix(server.as_str()).filter(|rest| rest.starts_with(['_', '-']));
+        is_plain && self.servers.iter().filter_map(tool).any(|tool| tool.len() > 1)
     }
 
     /// The mode to switch to, if any.

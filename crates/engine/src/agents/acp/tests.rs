@@ -481,3 +481,21 @@ fn altered_conversations_cause_no_panic() {
         }
     }
 }
+
+#[tokio::test]
+async fn session_gets_the_servers_and_their_tools_are_allowed_to_a_role_that_only_reads() {
+    let mut play = Play::new(Role::Checker);
+    play.invocation.mcp_servers = crate::agents::tests::with_server(Role::Checker).mcp_servers;
+    let body = r#"
+reply(recv(), {"protocolVersion": 1})
+opening = recv(); reply(opening, {"sessionId": "s1", "modes": {"currentModeId": "x", "availableModes": [{"id": "x", "name": "x"}, {"id": "ask", "name": "ask"}]}})
+changed = recv(); reply(changed, {})
+call = recv()
+titles = ["mcp__my-docs__search", "my-docs__search", "my-docs__", "my-docs says hello", "other__search"]
+answers = [ask(i, {"title": title}, *ALL)["optionId"] for i, title in enumerate(titles)]
+say(json.dumps([opening["params"]["mcpServers"], answers]))
+end(call)
+"#;
+    let outcome = play.run(body).await;
+    expect![[r#""#]].assert_eq(&outcome.text);
+}

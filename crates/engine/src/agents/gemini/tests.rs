@@ -260,3 +260,11 @@ fn pinned_program_still_knows_every_variable_and_setting() {
 fn hundred_megabytes_on_one_line_are_read_in_bounded_memory() {
     survives_endless_line(&DIALECT);
 }
+
+#[test]
+fn server_is_in_its_settings_and_is_trusted() {
+    let launch = (DIALECT.launch)(&crate::agents::tests::with_server(Role::Checker)).expect("a launch");
+    let settings: Value = serde_json::from_slice(&launch.files[0].1).expect("JSON");
+    let server = json!({ "command": "docs-server", "args": ["--stdio"], "env": { "ROOT": "/srv/\"docs\"" }, "trust": true });
+    assert_eq!(settings["mcpServers"], json!({ "my-docs": server }));
+}
