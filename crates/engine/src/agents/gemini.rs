@@ -14,6 +14,7 @@ use super::tools::{self, AgentTool};
 use super::{AgentCapabilities, AgentError, AgentInvocation, json, mcp_servers};
 use crate::proc::{RunEnd, StdinSource};
 use loopwright_core::budget::{BudgetLimit, Tokens};
+use loopwright_core::config::ModelEffort;
 use loopwright_core::provider::{ProviderTrouble, TroubleKind};
 use loopwright_core::spec::Role;
 use serde::Deserialize;
@@ -105,11 +106,36 @@ fn settings(invocation: &AgentInvocation, tools: &[AgentTool]) -> Value {
         // A server that is trusted asks nobody before it is used.
         settings["mcpServers"] = mcp_servers::by_name(invocation, &[("trust", true.into())]);
     }
+    if let Some(effort) = invocation.options.effort {
+        let thinking = thinking(invocation.model.as_deref().unwrap_or_default(), effort);
+        let asked = json!({ "generateContentConfig": { "thinkingConfig": thinking } });
+        settings["modelConfigs"] = json!({ "customOverrides": [{ "match": scope(invocation), "modelConfig": asked }] });
+    }
     settings["model"] = json!({});
     if let Some(turns) = invocation.limits.turns {
         settings["model"]["maxSessionTurns"] = turns.into();
     }
     settings
+}
+
+/// The requests for which the effort holds: those to the named model, or all of its own.
+fn scope(invocation: &AgentInvocation) -> Value {
+    let model = invocation.model.as_deref().map(|model| model.strip_prefix("google/").unwrap_or(model));
+    model.map_or_else(|| json!({ "overrideScope": "core" }), |model| json!({ "model": model }))
+}
+
+/// An effort as the models of a generation want it: as a number of tokens up to 2.5, and later as a word.
+fn thinking(model: &str, effort: ModelEffort) -> Value {
+    if model.contains("gemini-2") || model.contains("gemini-1") {
+        let tokens = match effort {
+            ModelEffort::Minimal => 128,
+            ModelEffort::Low => 1024,
+            ModelEffort::Medium => 8192,
+            ModelEffort::High | ModelEffort::Xhigh | ModelEffort::Max => 24_576,
+        };
+        return json!({ "thinkingBudget": tokens });
+    }
+    json!({ "thinkingLevel": effort.word().to_ascii_uppercase() })
 }
 
 /// Settings of every start: the sign-in method, no updates, no telemetry, no skills, nothing of the repository.

@@ -51,8 +51,7 @@ pub(super) fn by_name(invocation: &AgentInvocation, more: &[(&str, Value)]) -> V
 /// The servers for a session of the Agent Client Protocol.
 pub(super) fn for_session(servers: &[McpServer]) -> Value {
     let one = |server: &McpServer| {
-        let env: Vec<Value> =
-            server.env.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect();
+        let env: Vec<Value> = server.env.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect();
         json!({ "name": server.name, "command": server.program, "args": server.args, "env": env })
     };
     servers.iter().map(one).collect()

@@ -169,8 +169,7 @@ fn config(invocation: &AgentInvocation) -> Result<Value, AgentError> {
 fn servers(invocation: &AgentInvocation) -> Value {
     let one = |server: &McpServer| {
         let command: Vec<&String> = std::iter::once(&server.program).chain(&server.args).collect();
-        let settings =
-            json!({ "type": "local", "command": command, "environment": server.env, "enabled": true });
+        let settings = json!({ "type": "local", "command": command, "environment": server.env, "enabled": true });
         (server.name.clone(), settings)
     };
     Value::Object(invocation.mcp_servers.iter().map(one).collect())

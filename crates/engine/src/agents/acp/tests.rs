@@ -499,3 +499,34 @@ end(call)
     let outcome = play.run(body).await;
     expect![[r#""#]].assert_eq(&outcome.text);
 }
+
+#[tokio::test]
+async fn effort_is_set_where_the_session_offers_it_and_noted_where_it_does_not() {
+    let mut play = Play::maker();
+    play.invocation.options.effort = Some(loopwright_core::config::ModelEffort::High);
+    let body = r#"
+reply(recv(), {"protocolVersion": 1})
+reply(recv(), {"sessionId": "s1", "configOptions": [{"id": "how-long", "category": "thought_level", "type": "select", "currentValue": "low", "options": [{"value": "low", "name": "L"}, {"value": "LEVEL", "name": "H"}]}]})
+first = recv()
+if first["method"] == "session/set_config_option":
+    ANSWER
+    say(json.dumps(first["params"]))
+    first = recv()
+say(" " + first["method"])
+end(first)
+"#;
+    let run = async |level: &str, answer: &str| {
+        let body = body.replace("LEVEL", level).replace("ANSWER", answer);
+        let (outcome, seen) = play.tried(&body, &CancelToken::new()).await;
+        (outcome.expect("the peer starts").text, seen.join("\n"))
+    };
+    let asked = r#"{"sessionId": "s1", "configId": "how-long", "value": "high"}"#;
+    let (text, _) = run("high", "reply(first, {})").await;
+    assert!(text.contains("session/prompt"), "{text}");
+    let parsed: serde_json::Value = serde_json::from_str(text.trim_end_matches(" session/prompt")).expect("parameters");
+    assert_eq!(parsed, serde_json::from_str::<serde_json::Value>(asked).expect("JSON"));
+    let (text, seen) = run("high", "fail(first, -32602, 'not for this model')").await;
+    assert!(text.contains("session/prompt") && seen.contains("refuses another effort: not for this model"), "{seen}");
+    let (text, seen) = run("deep", "reply(first, {})").await;
+    assert!(!text.contains("configId") && seen.contains("offers no effort `high` for its model"), "{text} {seen}");
+}

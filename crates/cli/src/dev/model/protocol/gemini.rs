@@ -20,7 +20,8 @@ pub(super) fn read(body: &Value) -> ModelRequest {
         }
     }
     let config = &body["generationConfig"];
-    let schema = [&config["responseSchema"], &config["responseJsonSchema"]].into_iter().find(|schema| schema.is_object());
+    let schema =
+        [&config["responseSchema"], &config["responseJsonSchema"]].into_iter().find(|schema| schema.is_object());
     let declared = as_list(&body["tools"]).iter().flat_map(|tool| as_list(&tool["functionDeclarations"]));
     ModelRequest {
         protocol: ModelProtocol::Gemini,
