@@ -11,9 +11,9 @@ const VERTEX_ASKS: [&str; 2] = ["rawPredict", "streamRawPredict"];
 
 /// Whether a request asks a model in a cloud's own way.
 pub(super) fn asks_model(signer: &RequestSigner, method: &str, path: &str) -> bool {
-    // The names of some models contain a slash, which is escaped.
-    let unslashed = path.replace("%2F", "-").replace("%2f", "-");
-    if method != "POST" || !is_plain(&unslashed) {
+    // The names of some models contain a slash, which is escaped. A server may read it as a slash.
+    let unescaped = path.replace("%2F", "/").replace("%2f", "/");
+    if method != "POST" || !is_plain(&unescaped) {
         return false;
     }
     match signer {
@@ -91,6 +91,8 @@ mod tests {
             "/model//invoke",
             "/model/../invoke",
             "/model/%2e%2e/invoke",
+            "/model/..%2Fadmin/invoke",
+            "/model/a%2f..%2Fadmin/invoke",
             "/foundation-models",
         ] {
             assert!(!asks_model(&aws(), "POST", path), "{path}");
