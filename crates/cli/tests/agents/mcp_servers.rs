@@ -6,13 +6,13 @@ use crate::world::{World, model_of};
 /// Both roles call the server's tool before they do their work.
 const CALLS: &str = "\
 @ maker
-call ripe {\"colour\":\"red\"}
+call fruit/ripe {\"colour\":\"red\"}
 replace calc.py \"a - b\" \"a + b\"
 stage pull-request.md \"Correct the sum\\n\\nIt was a difference.\"
 say The sum is correct.
 
 @ checker
-call ripe {\"colour\":\"green\"}
+call fruit/ripe {\"colour\":\"green\"}
 read calc.py
 verdict pass correctness=5@calc.py:2 scope=5@gate:tests tests=4@gate:tests
 ";

@@ -46,7 +46,6 @@ fn server(at: &SpecValue<'_>) -> Option<McpServerConfig> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::config::read_config_file;
 
     #[test]

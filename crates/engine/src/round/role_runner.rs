@@ -378,7 +378,7 @@ async fn invoke(
     invocation: &AgentInvocation,
     name: &str,
 ) -> (Result<AgentOutcome, AgentError>, Option<String>, u64) {
-    if let Err(error) = signed_in(cx, turn, invocation).and_then(|()| with_servers(turn, invocation)) {
+    if let Err(error) = with_servers(turn, invocation).and_then(|()| signed_in(cx, turn, invocation)) {
         return (Err(error), None, 0);
     }
     let folder = cx.engine.state_dir.transcripts(&invocation.round);

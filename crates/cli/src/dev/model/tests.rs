@@ -224,6 +224,28 @@ fn the_most_specific_block_answers() {
 }
 
 #[test]
+fn tool_of_a_server_is_called_as_each_agent_names_it() {
+    let called = |protocol, tools: Vec<OfferedTool>, step: &str| {
+        let scenario = ModelScenario::parse(&format!("@ any\n{step}\n")).expect("a scenario");
+        let act = &scenario.blocks[0].turns[0].act;
+        let call = super::tools::plan_call(&asked(protocol, tools), act).expect("a call");
+        format!("{} {:?} {:?}", call.name, call.namespace, call.payload)
+    };
+    let spaced = OfferedTool { namespace: Some("mcp__docs".to_owned()), ..tool("find", &[]) };
+    let (chat, responses) = (ModelProtocol::Chat, ModelProtocol::Responses);
+    let found = [
+        called(chat, vec![tool("other__find", &[]), tool("docs__find", &[])], "call docs/find {\"a\":1}"),
+        called(chat, vec![tool("refind", &[]), tool("docs-find", &[])], "call find"),
+        called(responses, vec![spaced], "call docs/find"),
+        called(responses, vec![], "call docs/find"),
+        called(chat, vec![], "call docs/find"),
+        called(chat, vec![], "call find"),
+    ];
+    expect![[r#""#]].assert_eq(&found.join("\n"));
+    assert!(ModelScenario::parse("@ any\ncall find [1]\n").is_err(), "arguments are an object");
+}
+
+#[test]
 fn requests_without_a_block_or_without_tools_are_answered() {
     let stage = stage("@ checker\nsay checked\n");
     let chosen = stage.choose(&claude(), 1);
@@ -237,7 +259,8 @@ fn requests_without_a_block_or_without_tools_are_answered() {
     let asked = ModelRequest { wants_json: true, helper_schema, ..asked(ModelProtocol::Gemini, Vec::new()) };
     let side = stage.choose(&asked, 3);
     assert!(side.side);
-    assert_eq!(whole(side).text, r#"{"score":50,"why":"scripted"}"#);
+    let document: serde_json::Value = serde_json::from_str(&whole(side).text).expect("a document");
+    assert_eq!(document, serde_json::json!({ "why": "scripted", "score": 50 }));
 }
 
 #[test]

@@ -244,7 +244,8 @@ fn server_is_on_the_command_line_and_its_tools_are_allowed() {
     let after = |name: &str| args.iter().position(|arg| *arg == name).and_then(|at| args.get(at + 1)).copied();
     assert_eq!(after("--tools"), Some("Read,Glob,Grep"));
     assert_eq!(after("--allowedTools"), Some("Read,Glob,Grep,mcp__my-docs"));
-    let servers =
-        r#"{"mcpServers":{"my-docs":{"args":["--stdio"],"command":"docs-server","env":{"ROOT":"/srv/\"docs\""}}}}"#;
-    assert_eq!(after("--mcp-config"), Some(servers));
+    let servers: Value = serde_json::from_str(after("--mcp-config").expect("servers")).expect("JSON");
+    let server =
+        serde_json::json!({ "command": "docs-server", "args": ["--stdio"], "env": { "ROOT": "/srv/\"docs\"" } });
+    assert_eq!(servers, serde_json::json!({ "mcpServers": { "my-docs": server } }));
 }

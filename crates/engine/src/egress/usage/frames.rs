@@ -32,7 +32,7 @@ impl FrameSplitter {
         let mut at = 0;
         while let Some(total) = length_at(&self.bytes, at) {
             let headers = length_at(&self.bytes, at + 4).unwrap_or(0);
-            if total < PRELUDE + TRAILER || total > TEXT_MAX || headers > total - PRELUDE - TRAILER {
+            if !(PRELUDE + TRAILER..=TEXT_MAX).contains(&total) || headers > total - PRELUDE - TRAILER {
                 (self.bytes, self.is_broken) = (Vec::new(), true);
                 return hear(BROKEN);
             }
