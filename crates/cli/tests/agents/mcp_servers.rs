@@ -7,6 +7,7 @@ use crate::world::{World, model_of};
 const CALLS: &str = "\
 @ maker
 call fruit/ripe {\"colour\":\"red\"}
+read calc.py
 replace calc.py \"a - b\" \"a + b\"
 stage pull-request.md \"Correct the sum\\n\\nIt was a difference.\"
 say The sum is correct.
@@ -33,7 +34,8 @@ for line in sys.stdin:
         schema = {'type': 'object', 'properties': {'colour': {'type': 'string'}}, 'required': ['colour']}
         result = {'tools': [{'name': 'ripe', 'description': 'Names a fruit.', 'inputSchema': schema}]}
     if asked['method'] == 'tools/call':
-        key = any('sk-real' in value for value in os.environ.values())
+        # In two parts: some agents keep this text in a variable.
+        key = any('sk-' + 'real' in value for value in os.environ.values())
         words = [asked['params']['arguments']['colour'], os.environ.get('FRUIT_KIND'), 'key' if key else 'no key']
         result = {'content': [{'type': 'text', 'text': 'plum ' + ' '.join(map(str, words))}]}
     print(json.dumps({'jsonrpc': '2.0', 'id': asked['id'], 'result': result}), flush=True)

@@ -94,7 +94,9 @@ fn args(invocation: &AgentInvocation, tools: &[AgentTool]) -> Vec<OsString> {
 }
 
 fn settings(invocation: &AgentInvocation, tools: &[AgentTool]) -> Value {
-    let names: Vec<&str> = tools.iter().flat_map(|tool| names(*tool)).copied().collect();
+    let of_servers = invocation.mcp_servers.iter().map(|server| format!("mcp_{}_*", server.name));
+    let own = tools.iter().flat_map(|tool| names(*tool)).map(|name| (*name).to_owned());
+    let names: Vec<String> = own.chain(of_servers).collect();
     let signs_in = matches!(provider_url(invocation, PROVIDER), Ok(None));
     let mut settings = quiet_settings(if signs_in { "oauth-personal" } else { "gemini-api-key" });
     settings["tools"] = json!({ "core": names });

@@ -88,7 +88,7 @@ pub(super) fn unconfined(role: Role) -> AgentInvocation {
 pub(super) fn with_server(role: Role) -> AgentInvocation {
     let env = [("ROOT".to_owned(), "/srv/\"docs\"".to_owned())].into();
     let run = ["docs-server", "--stdio"].map(str::to_owned).into();
-    let server = McpServer::new("my-docs", &loopwright_core::config::McpServerConfig { run, env });
+    let server = crate::agents::McpServer::new("my-docs", &loopwright_core::config::McpServerConfig { run, env });
     AgentInvocation { mcp_servers: vec![server], ..invocation(role) }
 }
 

@@ -17,7 +17,7 @@ fn errors_name_their_line() {
     complains(
         "@ maker\nsing a song",
         &expect![
-            "2: unknown verb `sing`; verbs are say, write, replace, run, read, stage, verdict, answer, usage, delay, error, overloaded, failed, cut, hang, silent, raw, refuse, length"
+            "2: unknown verb `sing`; verbs are say, write, replace, run, read, call, stage, verdict, answer, usage, delay, error, overloaded, failed, cut, hang, silent, raw, refuse, length"
         ],
     );
     complains("# nothing\n", &expect!["1: the scenario has no block"]);
@@ -241,7 +241,14 @@ fn tool_of_a_server_is_called_as_each_agent_names_it() {
         called(chat, vec![], "call docs/find"),
         called(chat, vec![], "call find"),
     ];
-    expect![[r#""#]].assert_eq(&found.join("\n"));
+    expect![[r#"
+        docs__find None Object(Object {"a": Number(1)})
+        docs-find None Object(Object {})
+        find Some("mcp__docs") Object(Object {})
+        find Some("mcp__docs") Object(Object {})
+        mcp__docs__find None Object(Object {})
+        find None Object(Object {})"#]]
+    .assert_eq(&found.join("\n"));
     assert!(ModelScenario::parse("@ any\ncall find [1]\n").is_err(), "arguments are an object");
 }
 

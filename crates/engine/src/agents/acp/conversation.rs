@@ -77,7 +77,11 @@ impl AcpConversation {
             cwd: invocation.view.inside_path(&invocation.workspace),
             model: invocation.model.clone(),
             effort: invocation.options.effort.map(ModelEffort::word),
-            servers: mcp_servers::for_session(&invocation.mcp_servers),
+            servers: mcp_servers::for_session(if known.takes_servers_from_session() {
+                &invocation.mcp_servers
+            } else {
+                &[]
+            }),
             tokens_most: invocation.limits.tokens,
             stage: Stage::Greeting,
             open: 0,

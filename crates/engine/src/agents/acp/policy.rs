@@ -72,12 +72,22 @@ impl AcpPolicy {
         }
     }
 
-    /// Whether a name is that of a tool of a server, such as `docs__search` or `mcp__docs__search`.
+    /// Whether a name is that of a tool of a server: `docs__search`, `mcp__docs__search`, `docs: search` or
+    /// `search (docs MCP Server)`.
     fn is_of_server(&self, name: &str) -> bool {
-        let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
-        let name = name.strip_prefix("mcp__").unwrap_or(name);
-        let tool = |server: &String| name.strip_prefix(server.as_str()).filter(|rest| rest.starts_with(['_', '-']));
-        is_plain && self.servers.iter().filter_map(tool).any(|tool| tool.len() > 1)
+        let is_word = |text: &str| {
+            let mut letters = text.bytes();
+            letters.any(|byte| byte.is_ascii_alphanumeric())
+                && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+        };
+        let bare = name.strip_prefix("mcp__").unwrap_or(name);
+        self.servers.iter().any(|server| {
+            let after = bare.strip_prefix(server.as_str());
+            let tool = after
+                .and_then(|rest| rest.strip_prefix(": ").or_else(|| rest.strip_prefix(['_', '-'])))
+                .or_else(|| name.strip_suffix(&format!(" ({server} mcp server)")));
+            tool.is_some_and(is_word)
+        })
     }
 
     /// The mode to switch to, if any.

@@ -268,6 +268,8 @@ fn server_is_in_its_settings_and_is_trusted() {
     let server =
         json!({ "command": "docs-server", "args": ["--stdio"], "env": { "ROOT": "/srv/\"docs\"" }, "trust": true });
     assert_eq!(settings["mcpServers"], json!({ "my-docs": server }));
+    // A list of tools would exclude those of the server.
+    assert!(settings["tools"]["core"].as_array().is_some_and(|names| names.contains(&json!("mcp_my-docs_*"))));
 }
 
 #[test]
