@@ -65,6 +65,7 @@ fn invocation() -> AgentInvocation {
         verdict: None,
         model: None,
         tools: Vec::new(),
+        mcp_servers: Vec::new(),
         options: Default::default(),
         endpoints: ProviderEndpoints::default(),
         prices: std::sync::Arc::default(),

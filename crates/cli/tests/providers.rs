@@ -65,6 +65,7 @@ fn repository_that_names_providers_or_logins_is_refused() {
         ("providers: { anthropic: { url: http://127.0.0.1:1 } }\n", "`providers`: a repository does not decide"),
         ("logins: [claude]\n", "`logins`: a repository does not decide"),
         ("agent_options: { claude: { args: [--verbose] } }\n", "`agent_options`: a repository does not decide"),
+        ("mcp_servers: { docs: { run: [docs] } }\n", "`mcp_servers`: a repository does not decide"),
     ] {
         repo.write(".loopwright/config.yaml", text);
         for words in [&["check"][..], &["run", "look"], &["config"]] {
@@ -92,6 +93,22 @@ fn loop_whose_agent_has_no_key_is_noted_by_check_and_fails_with_the_variable_to_
     assert!(checked.contains(problem) && checked.contains("set ANTHROPIC_API_KEY"), "{checked}");
     let ran = env.loopwright_in(repo.path(), ["run", "look"]).code(1).transcript();
     assert!(ran.contains(problem) && ran.contains("set ANTHROPIC_API_KEY"), "{ran}");
+}
+
+#[test]
+fn server_that_the_configuration_does_not_define_is_noted_by_check_and_fails_with_the_lines_to_write() {
+    let env = install(env(), &[("claude", "2.1.325")]).with_env("ANTHROPIC_API_KEY", KEY);
+    let repo = env.repo("r");
+    let text = LOOP.replace("use: claude", "use: claude, mcp_servers: [docs]");
+    repo.write(".loopwright/loops/look.md", &text).commit("a loop");
+    let (problem, fix) = ("your configuration has no server `docs`", "mcp_servers: { docs: { run: [PROGRAM, …] } }");
+    let checked = env.loopwright_in(repo.path(), ["check"]).code(0).transcript();
+    assert!(checked.contains(problem) && checked.contains(fix), "{checked}");
+    let ran = env.loopwright_in(repo.path(), ["run", "look"]).code(1).transcript();
+    assert!(ran.contains(problem) && ran.contains(fix), "{ran}");
+    configure(&env, "mcp_servers: { docs: { run: [docs-server] } }\n");
+    let checked = env.loopwright_in(repo.path(), ["check"]).code(0).transcript();
+    assert!(!checked.contains(problem), "{checked}");
 }
 
 #[test]

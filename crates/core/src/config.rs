@@ -5,6 +5,7 @@
 mod agent_options;
 mod fleet;
 mod forges;
+mod mcp_servers;
 mod notify;
 mod people;
 mod providers;
@@ -16,9 +17,10 @@ mod webhooks;
 pub use agent_options::{AgentOptions, AgentOptionsTable, ModelEffort};
 pub use fleet::{ConcurrencyConfig, RepoEntry};
 pub use forges::{ForgeAccess, ForgeApp, ForgeConfig, ForgeKind, OutboundWebhook, SlackConfig, SlackCredential};
+pub use mcp_servers::McpServerConfig;
 pub use notify::{MailConfig, MailSecurity, NotifyReceiver, NotifyRoute};
 pub use people::{OS_ACCOUNT, PeopleConfig, SLACK_ACCOUNT};
-pub use providers::{DEFAULT_SILENCE_SECS, KeySource, KeyStyle, ProviderConfig, built_in};
+pub use providers::{AWS_VARIABLES, DEFAULT_SILENCE_SECS, KeySource, KeyStyle, ProviderConfig, built_in};
 pub use signing::SigningConfig;
 pub use telemetry::TelemetryConfig;
 pub use web::{TlsFiles, WebConfig};
@@ -112,6 +114,8 @@ pub struct ConfigLayer {
     pub budget: SharedBudget,
     /// Options of agents; only the user's own file may set them.
     pub agent_options: AgentOptionsTable,
+    /// Servers of the Model Context Protocol, by name; only the user's own file may define them.
+    pub mcp_servers: BTreeMap<String, McpServerConfig>,
     /// Model providers; only the user's own file may name them.
     pub providers: BTreeMap<String, ProviderConfig>,
     /// Agents whose own sign-in loops may use; only the user's own file may name them.
@@ -174,7 +178,7 @@ impl SharedBudget {
 
 const KEYS: &str = "forge state_dir store agents prices identity approvals provider_wait retention \
     log_retention_days sensitive repos concurrency scheduler_tick_seconds budget providers logins webhooks forges \
-    slack webhooks_out people require_promotion demote signing web agent_options notify telemetry";
+    slack webhooks_out people require_promotion demote signing web agent_options mcp_servers notify telemetry";
 
 /// Reads a configuration file. `file` is the name messages show.
 ///
@@ -215,6 +219,7 @@ fn read(root: &SpecValue<'_>) -> ConfigLayer {
     config.scheduler_tick_seconds = fields.option("scheduler_tick_seconds", |at| at.whole(1..=86_400));
     fields.set("budget", &mut config.budget, budget);
     fields.set("agent_options", &mut config.agent_options, agent_options::read);
+    fields.set("mcp_servers", &mut config.mcp_servers, mcp_servers::read);
     fields.set("providers", &mut config.providers, providers::read);
     fields.set("logins", &mut config.logins, providers::read_logins);
     fields.set("webhooks", &mut config.webhooks, webhooks::read);
@@ -442,6 +447,7 @@ impl ConfigLayer {
         self.prices.extend(over.prices);
         self.budget = self.budget.tightest(over.budget);
         self.agent_options.extend(over.agent_options);
+        self.mcp_servers.extend(over.mcp_servers);
         self.providers.extend(over.providers);
         self.webhooks = self.webhooks.merge(over.webhooks);
         self.web = self.web.merge(over.web);
@@ -514,6 +520,9 @@ impl ConfigLayer {
         }
         for (agent, options) in &self.agent_options {
             settings.some(&format!("agent_options.{agent}"), Some(options));
+        }
+        for (name, server) in &self.mcp_servers {
+            settings.some(&format!("mcp_servers.{name}"), Some(server));
         }
         for (name, provider) in &self.providers {
             settings.some(&format!("providers.{name}"), Some(provider));

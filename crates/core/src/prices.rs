@@ -151,9 +151,10 @@ impl ModelPrices {
         let bare = name.rsplit('/').next().unwrap_or_default();
         // Claude Code marks a longer window after the name: `sonnet[1m]`.
         let bare = bare.split('[').next().unwrap_or_default();
-        let tries = [name.as_str(), bare, undated(bare)];
+        let cloud = without_cloud(bare);
+        let tries = [name.as_str(), bare, undated(bare), cloud, undated(cloud)];
         let found = tries.into_iter().find_map(|name| self.exactly(name));
-        found.or_else(|| self.by_beginning(undated(bare))).unwrap_or((self.dearest, PriceSource::Dearest))
+        found.or_else(|| self.by_beginning(undated(cloud))).unwrap_or((self.dearest, PriceSource::Dearest))
     }
 
     fn exactly(&self, name: &str) -> Option<(ModelPrice, PriceSource)> {
@@ -185,6 +186,28 @@ fn dearer(a: ModelPrice, b: ModelPrice) -> ModelPrice {
         cache_read: a.cache_read.max(b.cache_read),
         cache_write: a.cache_write.max(b.cache_write),
     }
+}
+
+/// Makers of models, as Bedrock writes them before a name.
+const MAKERS: &str =
+    "anthropic openai google meta mistral deepseek qwen amazon cohere moonshotai minimax zai nvidia writer";
+
+/// A name of Bedrock without region, maker and revision: `us.anthropic.NAME-v1:0`. Any other name stays.
+fn without_cloud(name: &str) -> &str {
+    let mut parts = name.splitn(3, '.');
+    let (first, second) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let is_maker = |word: &str| MAKERS.split_whitespace().any(|known| known == word);
+    let is_region = !first.is_empty() && first.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
+    let rest = if is_maker(first) {
+        name.get(first.len() + 1..)
+    } else if is_region && is_maker(second) {
+        parts.next()
+    } else {
+        None
+    };
+    let Some(rest) = rest else { return name };
+    let rest = rest.rsplit_once(':').filter(|(_, number)| is_number(number)).map_or(rest, |(rest, _)| rest);
+    rest.rsplit_once("-v").filter(|(_, number)| !number.is_empty() && is_number(number)).map_or(rest, |(rest, _)| rest)
 }
 
 /// A name without the date at its end: `-20260101`, `-2026-01-01`, `@20260101`, `-latest`.
@@ -261,6 +284,14 @@ mod tests {
             ("claude-opus-5-5", 4.0, PriceSource::List),
             ("anthropic/claude-opus-5-5", 4.0, PriceSource::List),
             ("openrouter/anthropic/claude-opus-5-5", 4.0, PriceSource::List),
+            ("us.anthropic.claude-opus-5-5-20260101-v1:0", 4.0, PriceSource::List),
+            ("anthropic.claude-opus-5-5-v1:0", 4.0, PriceSource::List),
+            (
+                "arn:aws:bedrock:us-east-1:1:inference-profile/global.anthropic.claude-opus-5-5-v1:0",
+                4.0,
+                PriceSource::List,
+            ),
+            ("us.nobody.claude-opus-5-5", 30.0, PriceSource::Dearest),
             ("claude-sonnet-4-5-20250929", 3.0, PriceSource::List),
             ("claude-sonnet-4-5@20250929", 3.0, PriceSource::List),
             ("gpt-5.4-2026-03-05", 2.5, PriceSource::List),

@@ -3,7 +3,7 @@
 //! [`crate::round`].
 
 use crate::agents::providers::ProviderChoice;
-use crate::agents::{self, AgentLogin};
+use crate::agents::{self, AgentLogin, McpServer};
 use crate::boundary::{self, HostSupport};
 use crate::budget_meter::BudgetMeter;
 use crate::ceiling_source::CeilingSource;
@@ -33,12 +33,13 @@ use crate::toolchains::{self, ShownPath};
 use crate::workspace::{self, Workspaces};
 use loopwright_core::autonomy::AutonomyRules;
 use loopwright_core::cadence::DayZone;
-use loopwright_core::config::{AgentOptions, AgentOptionsTable, PeopleConfig, SharedBudget};
+use loopwright_core::config::{AgentOptions, AgentOptionsTable, McpServerConfig, PeopleConfig, SharedBudget};
 use loopwright_core::dispatch::LoopKey;
 use loopwright_core::prices::ModelPrices;
 use loopwright_core::report::RoundReport;
 use loopwright_core::round::{Boundary, Round};
 use loopwright_core::spec::{AgentSpec, AgentUse, LoopSpec};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -74,6 +75,8 @@ pub struct EngineSettings {
     pub logins: Vec<AgentLogin>,
     /// Options of agents.
     pub agent_options: AgentOptionsTable,
+    /// Servers of the Model Context Protocol that loops may name.
+    pub mcp_servers: BTreeMap<String, McpServerConfig>,
     /// The prices of tokens.
     pub prices: Arc<ModelPrices>,
     /// How long a round may wait for providers in total; a round is suspended at once when this is zero.
@@ -128,6 +131,7 @@ impl EngineSettings {
             providers: Vec::new(),
             logins: Vec::new(),
             agent_options: AgentOptionsTable::default(),
+            mcp_servers: BTreeMap::new(),
             prices: Arc::default(),
             provider_wait: Duration::from_secs(15 * 60),
             budget: SharedBudget::default(),
@@ -442,6 +446,12 @@ impl Engine {
     /// The user's options of an agent.
     pub(crate) fn options_of(&self, agent: AgentUse) -> AgentOptions {
         self.settings.agent_options.get(agent.word()).cloned().unwrap_or_default()
+    }
+
+    /// The servers that an agent of a loop names and the user's configuration defines.
+    pub(crate) fn mcp_servers_of(&self, agent: &AgentSpec) -> Vec<McpServer> {
+        let known = |name: &String| Some(McpServer::new(name, self.settings.mcp_servers.get(name)?));
+        agent.mcp_servers.iter().filter_map(known).collect()
     }
 
     /// The agent's own sign-in, where its provider has no key and the user allows it.

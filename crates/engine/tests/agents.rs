@@ -37,6 +37,7 @@ fn invocation(root: &Path, role: Role) -> AgentInvocation {
         verdict: Some(sink),
         model: None,
         tools: Vec::new(),
+        mcp_servers: Vec::new(),
         options: Default::default(),
         endpoints: Default::default(),
         prices: Default::default(),

@@ -3,6 +3,8 @@
 
 #[path = "egress/clients.rs"]
 mod clients;
+#[path = "egress/clouds.rs"]
+mod clouds;
 mod common;
 #[path = "egress/counts.rs"]
 mod counts;

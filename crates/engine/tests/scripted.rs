@@ -159,6 +159,7 @@ impl Stage {
             verdict: Some(sink),
             model: None,
             tools: Vec::new(),
+            mcp_servers: Vec::new(),
             options: Default::default(),
             endpoints: Default::default(),
             prices: Default::default(),

@@ -150,6 +150,11 @@ fn misplaced_keys(config: &ConfigLayer) -> impl Iterator<Item = (String, &'stati
         (fleet, "`budget.fleet`: a repository does not decide about other repositories", own),
         (!config.providers.is_empty(), "`providers`: a repository does not decide where your keys are sent", own),
         (!config.agent_options.is_empty(), "`agent_options`: a repository does not decide how your agents run", own),
+        (
+            !config.mcp_servers.is_empty(),
+            "`mcp_servers`: a repository does not decide which servers your agents start",
+            own,
+        ),
         (!config.repos.is_empty(), "`repos`: a repository does not decide about other repositories", own),
         (limits, "`concurrency`: a repository does not decide about others", own),
         (!config.logins.is_empty(), "`logins`: a repository does not decide which agents get your sign-in", own),

@@ -64,6 +64,7 @@ impl CommandContext {
         settings.known_secrets = self.env.secrets.clone();
         settings.budget = config.budget;
         settings.agent_options = config.agent_options.clone();
+        settings.mcp_servers = config.mcp_servers.clone();
         settings.prices = Arc::new(effective.model_prices());
         settings.zone = DayZone::find(&self.system_zone()).unwrap_or_default();
         settings.ceilings = Some(Arc::new(self.duplicate()));

@@ -6,9 +6,11 @@ use super::{CommandContext, CommandError, FileProblem, read_bytes};
 use loopwright::EngineSettings;
 use loopwright::agents::providers::ProviderChoice;
 use loopwright::agents::{self, AgentCapabilities, AgentLogin, DRIVEN_AGENTS, InstalledAgent, login_hosts};
-use loopwright::egress::{ModelProvider, ProviderKey, SilenceLimits};
+use loopwright::egress::{ModelProvider, ProviderKey, RequestSigner, SilenceLimits};
 use loopwright::triggers::{WebhookOptions, WebhookSecret};
-use loopwright_core::config::{ConfigLayer, EffectiveConfig, KeySource, ProviderConfig, SecretLocation};
+use loopwright_core::config::{
+    AWS_VARIABLES, ConfigLayer, EffectiveConfig, KeySource, KeyStyle, ProviderConfig, SecretLocation,
+};
 use loopwright_core::network::PathMatch;
 use loopwright_core::spec::{AgentSpec, AgentUse, LoopSpec, Role};
 use loopwright_core::units::TimeSpan;
@@ -36,6 +38,8 @@ pub(crate) struct ModelAccess {
     pub(crate) logins: Vec<AgentLogin>,
     /// Agents that are signed in on this machine, whether roles may use that or not.
     pub(crate) signed_in: Vec<AgentUse>,
+    /// The names of the servers that roles may use for tools.
+    pub(crate) mcp_servers: Vec<String>,
 }
 
 /// Whether an agent has access to its model, and how.
@@ -86,6 +90,10 @@ impl ModelAccess {
     /// and perhaps after a paid start of another role.
     pub(crate) fn ensure_access(&self, spec: &LoopSpec) -> Result<(), CommandError> {
         // A role that the loop does not name has the maker's agents, so its error would be the maker's.
+        if let Some((role, name)) = self.missing_servers(spec).into_iter().next() {
+            let text = format!("agent of the {}: your configuration has no server `{name}`", role.word());
+            return Err(CommandError::failed(text).hint(server_hint(&name)));
+        }
         let named = |role: &Role| *role == Role::Maker || spec.agents.contains_key(role);
         let roles = Role::ALL.into_iter().filter(|role| spec.plays(*role)).filter(named);
         let found: Vec<_> = roles.filter_map(|role| self.missing_access(role, &spec.chain(role))).collect();
@@ -111,7 +119,25 @@ impl ModelAccess {
     pub(crate) fn notes(&self, spec: &LoopSpec) -> Vec<String> {
         let roles = Role::ALL.into_iter().filter(|role| spec.agents.contains_key(role));
         let agents = roles.flat_map(|role| spec.chain(role).into_iter().map(move |agent| (role, agent)));
-        agents.filter_map(|(role, agent)| self.note(role, &agent, spec)).collect()
+        let servers = self.missing_servers(spec).into_iter().map(|(role, name)| {
+            let hint = server_hint(&name);
+            format!("agent of the {}: your configuration has no server `{name}`; {hint}", role.word())
+        });
+        agents.filter_map(|(role, agent)| self.note(role, &agent, spec)).chain(servers).collect()
+    }
+
+    /// The servers that roles name and the configuration does not define, each with its first role.
+    fn missing_servers(&self, spec: &LoopSpec) -> Vec<(Role, String)> {
+        let mut missing: Vec<(Role, String)> = Vec::new();
+        for (role, agent) in &spec.agents {
+            let unknown = agent.mcp_servers.iter().filter(|name| !self.mcp_servers.contains(name));
+            for name in unknown {
+                if missing.iter().all(|(_, known)| known != name) {
+                    missing.push((*role, name.clone()));
+                }
+            }
+        }
+        missing
     }
 
     fn note(&self, role: Role, agent: &AgentSpec, spec: &LoopSpec) -> Option<String> {
@@ -146,7 +172,9 @@ impl ModelAccess {
             };
             ProviderKeyStatus { name, key_source: found }
         });
-        Ok(Self { providers: known.collect(), logins: logins(cx, &effective), signed_in: signed_in(cx) })
+        let mcp_servers = effective.config().mcp_servers.keys().cloned().collect();
+        let logins = logins(cx, &effective);
+        Ok(Self { providers: known.collect(), logins, signed_in: signed_in(cx), mcp_servers })
     }
 }
 
@@ -163,10 +191,11 @@ pub(super) fn add_providers(cx: &CommandContext, effective: &EffectiveConfig, se
             },
         };
         if let Ok(provider) = usable(&name, &config, key.as_deref()) {
+            let secrets = provider.signer_secrets();
             settings.providers.push(provider);
-            if let Some(key) = key {
-                known = known.with(&name, key.trim());
-            }
+            // The file of a cloud has more than its secrets.
+            let secrets = secrets.or_else(|| Some(vec![key?.trim().to_owned()])).unwrap_or_default();
+            known = secrets.iter().fold(known, |known, secret| known.with(&name, secret));
         }
     }
     let places = effective.config().webhooks.secrets.values();
@@ -194,6 +223,10 @@ fn signed_in(cx: &CommandContext) -> Vec<AgentUse> {
     DRIVEN_AGENTS.into_iter().filter(found).collect()
 }
 
+fn server_hint(name: &str) -> String {
+    format!("write `mcp_servers: {{ {name}: {{ run: [PROGRAM, …] }} }}` into `~/.config/loopwright/config.yaml`")
+}
+
 fn sign_in_hint(agent: AgentUse, remedy: &str) -> String {
     let word = agent.word();
     format!(
@@ -204,6 +237,7 @@ fn sign_in_hint(agent: AgentUse, remedy: &str) -> String {
 /// The secret at a place that the configuration names, and the place; or why there is none.
 pub(super) fn read_secret(cx: &CommandContext, source: &KeySource) -> Result<(String, String), String> {
     match source {
+        KeySource::Env(names) if *names == AWS_VARIABLES => read_aws_variables(cx),
         KeySource::Env(names) => {
             let set = |name: &String| Some((cx.env.secrets.get(name)?.to_owned(), name.clone()));
             let found = names.iter().filter_map(set).find(|(key, _)| !key.trim().is_empty());
@@ -211,6 +245,19 @@ pub(super) fn read_secret(cx: &CommandContext, source: &KeySource) -> Result<(St
         }
         KeySource::File(path) => Ok((read_secret_file(&cx.user_path(path)?, path)?, path.clone())),
     }
+}
+
+/// The access key of Amazon's variables, in the format of its credentials file.
+fn read_aws_variables(cx: &CommandContext) -> Result<(String, String), String> {
+    let value =
+        |name: &str| cx.env.secrets.get(name).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
+    let [id, secret, token] = AWS_VARIABLES.map(value);
+    let missing = |name: &str| format!("{name} is not set");
+    let id = id.ok_or_else(|| missing(AWS_VARIABLES[0]))?;
+    let secret = secret.ok_or_else(|| missing(AWS_VARIABLES[1]))?;
+    let token = token.map(|token| format!("aws_session_token={token}\n")).unwrap_or_default();
+    let text = format!("[default]\naws_access_key_id={id}\naws_secret_access_key={secret}\n{token}");
+    Ok((text, AWS_VARIABLES[0].to_owned()))
 }
 
 /// The text of a file with a credential; messages name it as `shown`.
@@ -221,6 +268,8 @@ pub(super) fn read_secret_file(path: &Path, shown: &str) -> Result<String, Strin
 }
 
 fn usable(name: &str, config: &ProviderConfig, key: Option<&str>) -> Result<ModelProvider, String> {
+    let signer = signer(config, key)?;
+    let key = key.filter(|_| signer.is_none());
     let key = key.map_or_else(|| Ok(ProviderKey::keyless()), ProviderKey::new).map_err(|error| error.to_string())?;
     let provider = ModelProvider::new(name, &config.url, config.style, key).map_err(|error| error.to_string())?;
     let paths = |path: &String| match path.strip_suffix('*') {
@@ -234,14 +283,51 @@ fn usable(name: &str, config: &ProviderConfig, key: Option<&str>) -> Result<Mode
     };
     let provider = provider.with_paths(config.paths.iter().map(paths).collect()).with_silence(silence);
     let provider = provider.with_additions(&config.query, &config.headers).map_err(|error| error.to_string())?;
+    let provider = signer.into_iter().fold(provider, ModelProvider::signed_by);
     Ok(if config.metered { provider } else { provider.without_cost() })
+}
+
+/// The signer of a cloud; `None` for a provider with a plain key.
+fn signer(config: &ProviderConfig, text: Option<&str>) -> Result<Option<RequestSigner>, String> {
+    let text = text.unwrap_or_default();
+    let signer = match config.style {
+        KeyStyle::Aws => {
+            let profile = config.profile.as_deref().unwrap_or("default");
+            let region = config.region.clone().or_else(|| region_of(&config.url)).unwrap_or_default();
+            RequestSigner::aws(text, profile, &region)
+        }
+        KeyStyle::GoogleCloud => RequestSigner::google(text),
+        KeyStyle::Bearer | KeyStyle::XApiKey | KeyStyle::XGoogApiKey | KeyStyle::ApiKey => return Ok(None),
+    };
+    signer.map(Some).map_err(|error| error.to_string())
+}
+
+/// The region in an address such as `https://bedrock-runtime.us-east-1.amazonaws.com`.
+fn region_of(url: &str) -> Option<String> {
+    let host = url.split_once("://")?.1.split(['/', ':']).next()?;
+    let (_, rest) = host.strip_suffix(".amazonaws.com")?.rsplit_once("bedrock-runtime")?;
+    rest.trim_start_matches("-fips").strip_prefix('.').map(str::to_owned)
+}
+
+/// A credential in the format of a provider, to check its other settings.
+fn any_key(provider: &ProviderConfig) -> String {
+    match provider.style {
+        KeyStyle::Aws => {
+            let profile = provider.profile.as_deref().unwrap_or("default");
+            format!("[{profile}]\naws_access_key_id=a\naws_secret_access_key=b\n")
+        }
+        KeyStyle::GoogleCloud => {
+            r#"{"type":"authorized_user","client_id":"a","client_secret":"b","refresh_token":"c"}"#.to_owned()
+        }
+        KeyStyle::Bearer | KeyStyle::XApiKey | KeyStyle::XGoogApiKey | KeyStyle::ApiKey => "any-key".to_owned(),
+    }
 }
 
 /// The problems of the providers in a user's file, apart from their keys.
 pub(super) fn check_providers(file: &str, config: &ConfigLayer) -> Result<(), Vec<FileProblem>> {
     let mut findings = Vec::new();
     for (name, provider) in &config.providers {
-        if let Err(why) = usable(name, provider, Some("any-key")) {
+        if let Err(why) = usable(name, provider, Some(&any_key(provider))) {
             findings.push(
                 FileProblem::for_file(file, why).with_hint("`url: https://host/base`; plain http is for this machine"),
             );

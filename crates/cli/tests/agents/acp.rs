@@ -129,3 +129,10 @@ fn goose_and_gemini_take_no_instructions_from_sub_folders() {
     let Some(world) = world_of(READS_BELOW, ["goose", "gemini"], &acp("goose"), &acp("gemini")) else { return };
     below(&world);
 }
+
+#[test]
+fn goose_has_a_word_of_its_own_for_a_maker_and_copilot_for_a_checker() {
+    let (maker, checker) = ("{ use: goose, model: gpt-5.5 }", "{ use: copilot, model: gpt-5.5 }");
+    let Some(world) = world(["goose", "copilot"], maker, checker) else { return };
+    agrees(&ships(&world), &world.model.counter());
+}

@@ -2,9 +2,11 @@
 //! is not installed skips itself; `cargo xtask setup` installs them.
 
 mod acp;
+mod clouds;
 mod free;
 mod hostile;
 mod matrix;
+mod mcp_servers;
 mod mentions;
 mod options;
 mod price;

@@ -55,5 +55,5 @@ fn options_reach_opencode() {
 
 #[test]
 fn options_reach_gemini() {
-    reach("gemini", "", ["--include-directories", "/tmp"], &[]);
+    reach("gemini", "effort: low, ", ["--include-directories", "/tmp"], &["\"thinkingBudget\":1024"]);
 }

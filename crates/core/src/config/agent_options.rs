@@ -55,8 +55,9 @@ impl ModelEffort {
         match agent {
             AgentUse::Claude => &[Self::Low, Self::Medium, Self::High, Self::Xhigh, Self::Max],
             AgentUse::Codex => &[Self::Minimal, Self::Low, Self::Medium, Self::High, Self::Xhigh],
-            AgentUse::Opencode => &Self::ALL,
-            AgentUse::Gemini | AgentUse::Acp | AgentUse::Command | AgentUse::Scripted => &[],
+            AgentUse::Gemini => &[Self::Minimal, Self::Low, Self::Medium, Self::High],
+            AgentUse::Opencode | AgentUse::Acp => &Self::ALL,
+            AgentUse::Command | AgentUse::Scripted => &[],
         }
     }
 }
@@ -101,7 +102,7 @@ fn effort(agent: AgentUse, at: &SpecValue<'_>) -> Option<ModelEffort> {
     at.word(&words)
 }
 
-fn variables(at: &SpecValue<'_>) -> Option<BTreeMap<String, String>> {
+pub(super) fn variables(at: &SpecValue<'_>) -> Option<BTreeMap<String, String>> {
     let variables = at.map_of("a mapping of variable to its value", SpecValue::text)?;
     for (name, value) in &variables {
         if let Some(why) = problem_of(name, value) {
@@ -141,7 +142,7 @@ mod tests {
     #[test]
     fn options_that_an_agent_does_not_have_are_refused() {
         for (text, why) in [
-            ("agent_options: { gemini: { effort: high } }", "has no option for the effort"),
+            ("agent_options: { gemini: { effort: max } }", "wants one of"),
             ("agent_options: { codex: { effort: max } }", "wants one of"),
             ("agent_options: { command: { args: [x] } }", "command"),
             ("agent_options: { claude: { env: { PATH: /x } } }", "is set by Loopwright"),

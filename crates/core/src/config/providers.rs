@@ -24,6 +24,10 @@ worded! {
         XGoogApiKey = "x-goog-api-key",
         /// `api-key: KEY`.
         ApiKey = "api-key",
+        /// A signature over each request with an access key of Amazon Web Services.
+        Aws = "aws",
+        /// A token of Google Cloud that lasts an hour, for a service account or a user.
+        GoogleCloud = "google-cloud",
     }
 }
 
@@ -39,6 +43,7 @@ pub enum KeySource {
 impl std::fmt::Display for KeySource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            Self::Env(names) if *names == AWS_VARIABLES => f.write_str(&names[..2].join(" and ")),
             Self::Env(names) => f.write_str(&names.join(" or ")),
             Self::File(path) => f.write_str(path),
         }
@@ -52,6 +57,12 @@ pub struct ProviderConfig {
     pub url: String,
     /// The header for the key.
     pub style: KeyStyle,
+    /// The region that signatures of Amazon name, if the address does not contain it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub region: Option<String>,
+    /// The profile of Amazon's credentials file; by default `default`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
     /// The location of the key; `None` for a provider that needs none.
     #[serde(flatten, serialize_with = "source")]
     pub key: Option<KeySource>,
@@ -80,7 +91,7 @@ pub const DEFAULT_SILENCE_SECS: [u64; 2] = [300, 180];
 
 fn source<S: Serializer>(key: &Option<KeySource>, serializer: S) -> Result<S::Ok, S::Error> {
     match key {
-        Some(KeySource::Env(names)) => serializer.collect_map([("key_env", names.join(" or "))]),
+        Some(place @ KeySource::Env(_)) => serializer.collect_map([("key_env", place.to_string())]),
         Some(KeySource::File(path)) => serializer.collect_map([("key_file", path)]),
         None => serializer.collect_map(std::iter::empty::<(&str, &str)>()),
     }
@@ -110,6 +121,8 @@ pub fn built_in(name: &str) -> Option<ProviderConfig> {
     Some(ProviderConfig {
         url: url.to_owned(),
         style,
+        region: None,
+        profile: None,
         key: Some(key),
         metered: true,
         paths: Vec::new(),
@@ -143,7 +156,8 @@ pub(super) fn read(at: &SpecValue<'_>) -> Option<BTreeMap<String, ProviderConfig
 }
 
 fn provider(name: &str, at: &SpecValue<'_>) -> Option<ProviderConfig> {
-    let fields = at.fields("url key_env key_file style paths key metered query headers first_byte between_bytes")?;
+    let fields = at
+        .fields("url key_env key_file style region profile paths key metered query headers first_byte between_bytes")?;
     let usual = built_in(name);
     let url = match &usual {
         Some(usual) => Some(fields.option("url", SpecValue::text).unwrap_or_else(|| usual.url.clone())),
@@ -153,11 +167,21 @@ fn provider(name: &str, at: &SpecValue<'_>) -> Option<ProviderConfig> {
     let style = fields.option("style", |at| at.word(&styles));
     let metered = fields.option("metered", SpecValue::flag).unwrap_or(true);
     // A provider that is free may need no key. One that costs money does.
-    let is_keyless = !metered && fields.get("key_env").is_none() && fields.get("key_file").is_none();
+    let is_keyless = !metered
+        && !style.is_some_and(is_signed)
+        && fields.get("key_env").is_none()
+        && fields.get("key_file").is_none();
     let key = key(&fields, at.findings);
-    let key = key.or_else(|| usual.as_ref().filter(|_| !is_keyless)?.key.clone());
+    let key = key.or_else(|| match style {
+        Some(KeyStyle::Aws) => Some(KeySource::Env(AWS_VARIABLES.map(str::to_owned).to_vec())),
+        Some(KeyStyle::GoogleCloud) => None,
+        _ => usual.as_ref().filter(|_| !is_keyless)?.key.clone(),
+    });
     if key.is_none() && !is_keyless {
-        fields.required("key_env", "MY_API_KEY", SpecValue::text);
+        match style {
+            Some(KeyStyle::GoogleCloud) => fields.required("key_file", GOOGLE_FILE, SpecValue::text),
+            _ => fields.required("key_env", "MY_API_KEY", SpecValue::text),
+        };
         return None;
     }
     if !is_provider_name(name) {
@@ -172,7 +196,33 @@ fn provider(name: &str, at: &SpecValue<'_>) -> Option<ProviderConfig> {
     fields.set("headers", &mut headers, additions);
     let style = style.or(usual.map(|usual| usual.style)).unwrap_or_default();
     let [first_byte, between_bytes] = ["first_byte", "between_bytes"].map(|name| fields.option(name, SpecValue::span));
-    Some(ProviderConfig { url: url?, style, key, metered, paths, query, headers, first_byte, between_bytes })
+    let [region, profile] = ["region", "profile"].map(|name| fields.option(name, SpecValue::text));
+    let of_aws = [("region", region.is_some()), ("profile", profile.is_some())];
+    for (name, _) in of_aws.into_iter().filter(|(_, is_set)| *is_set && style != KeyStyle::Aws) {
+        at.add_problem(ProblemKind::Value, format!("`{name}` has a meaning only with `style: aws`"), None);
+    }
+    Some(ProviderConfig {
+        url: url?,
+        style,
+        region,
+        profile,
+        key,
+        metered,
+        paths,
+        query,
+        headers,
+        first_byte,
+        between_bytes,
+    })
+}
+
+/// The variables of an access key of Amazon Web Services; the last one is only for temporary keys.
+pub const AWS_VARIABLES: [&str; 3] = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"];
+/// Where `gcloud auth application-default login` puts its file.
+const GOOGLE_FILE: &str = "~/.config/gcloud/application_default_credentials.json";
+
+fn is_signed(style: KeyStyle) -> bool {
+    matches!(style, KeyStyle::Aws | KeyStyle::GoogleCloud)
 }
 
 fn key(fields: &SpecFields<'_>, findings: &ProblemCollector<'_>) -> Option<KeySource> {
@@ -249,6 +299,30 @@ mod tests {
         assert_eq!(facts("openai"), (None, false), "a built-in provider at another place needs no key there");
         let shown = serde_json::to_string(&config.providers["house"]).expect("JSON");
         assert_eq!(shown, r#"{"url":"http://127.0.0.1:11434/v1","style":"bearer","metered":false}"#);
+    }
+
+    #[test]
+    fn clouds_have_their_own_places_for_credentials() {
+        let text = "providers:\n  bedrock: { url: https://bedrock-runtime.us-east-1.amazonaws.com, style: aws }\n  \
+            work: { url: http://127.0.0.1:1, style: aws, region: eu-west-1, profile: work, key_file: ~/.aws/credentials }\n  \
+            vertex: { url: https://x.org/v1/projects/p/locations/l, style: google-cloud, key_file: ~/g.json }\n";
+        let config = read_config_file("config.yaml", text.as_bytes()).expect("a good file");
+        let shown = |name: &str| serde_json::to_string(&config.providers[name]).expect("JSON");
+        assert_eq!(
+            shown("bedrock"),
+            r#"{"url":"https://bedrock-runtime.us-east-1.amazonaws.com","style":"aws","key_env":"AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"}"#
+        );
+        assert_eq!(
+            shown("work"),
+            r#"{"url":"http://127.0.0.1:1","style":"aws","region":"eu-west-1","profile":"work","key_file":"~/.aws/credentials"}"#
+        );
+        for (text, why) in [
+            ("providers: { g: { url: https://x.org, style: google-cloud } }", "missing key `key_file`"),
+            ("providers: { g: { url: https://x.org, key_env: A, region: r } }", "only with `style: aws`"),
+        ] {
+            let message = problems(text);
+            assert!(message.contains(why), "{message}");
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ const WORDS: [(TroubleKind, &str); 7] = [
     (
         TroubleKind::RateLimited,
         "rate limit|rate_limit|too many requests|usage limit|usage_limit|hit your limit|limit reached|\
-        resource_exhausted|exhausted your",
+        resource_exhausted|exhausted your|throttlingexception",
     ),
     (TroubleKind::Overloaded, "overloaded|high demand|at capacity|service unavailable"),
     (

@@ -27,8 +27,8 @@ const STAY_MAX_MS: u64 = 60_000;
 /// The number of silent exchanges in a row after which an agent is ended.
 const SILENT_IN_A_ROW: usize = 2;
 
-/// Finish reasons with which a model declines, in the words of Anthropic, OpenAI and Gemini.
-const REFUSALS: [&str; 9] = [
+/// Finish reasons with which a model declines, in the words of Anthropic, OpenAI, Gemini and Bedrock.
+const REFUSALS: [&str; 13] = [
     "refusal",
     "content_filter",
     "content-filter",
@@ -38,7 +38,14 @@ const REFUSALS: [&str; 9] = [
     "spii",
     "recitation",
     "image_safety",
+    "image_prohibited_content",
+    "model_armor",
+    "guardrail_intervened",
+    "content_filtered",
 ];
+
+/// The finish reason of an answer that filled the context of its model.
+const FULL_CONTEXT: &str = "model_context_window_exceeded";
 
 /// How an agent's program stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,6 +118,15 @@ fn judge_answer(exchange: &ProviderExchange, answered_ms: i64) -> Option<Provide
         let text = format!("the model `{}` declined to answer ({finish})", exchange.asked_model);
         return Some(ProviderTrouble::new(TroubleKind::Declined, exchange.status, &text));
     }
+    if exchange.finish.as_deref() == Some(FULL_CONTEXT) {
+        let usage = exchange.usage.unwrap_or_default();
+        let input = usage.total().saturating_sub(usage.output);
+        let text = format!(
+            "the context of `{}` is full: {input} tokens, and {} in its answer",
+            exchange.asked_model, usage.output
+        );
+        return Some(ProviderTrouble::new(TroubleKind::Context, exchange.status, &text));
+    }
     if !exchange.error.is_empty() {
         return Some(judge_error(exchange, answered_ms));
     }
@@ -176,6 +192,8 @@ mod tests {
     fn trouble_follows_from_the_status_the_end_and_the_finish_reason_of_the_last_exchange() {
         use TroubleKind as Kind;
         let no_answer = |end| ProviderExchange { status: None, ..answer(0, end) };
+        let in_answer =
+            |error: &str| ProviderExchange { error: error.to_owned(), ..answer(200, ExchangeEnd::Complete) };
         let in_stream =
             ProviderExchange { error: "overloaded_error: Overloaded".to_owned(), ..answer(200, ExchangeEnd::Complete) };
         let after = |seconds: i64| Some(NOW_MS + seconds * 1000);
@@ -186,6 +204,12 @@ mod tests {
             (finished("refusal"), Some((Kind::Declined, None))),
             (finished("content_filter"), Some((Kind::Declined, None))),
             (finished("SAFETY"), Some((Kind::Declined, None))),
+            (finished("guardrail_intervened"), Some((Kind::Declined, None))),
+            (finished("model_context_window_exceeded"), Some((Kind::Context, None))),
+            (in_answer("RESOURCE_EXHAUSTED: slow (status code 429)"), Some((Kind::RateLimited, None))),
+            (in_answer("UNAVAILABLE: later (status code 503)"), Some((Kind::Overloaded, None))),
+            (in_answer("throttlingException: Too many tokens"), Some((Kind::RateLimited, None))),
+            (in_answer("modelStreamErrorException: broken"), Some((Kind::Server, None))),
             (refused(401, "invalid x-api-key", &[]), Some((Kind::Auth, None))),
             (refused(403, "", &[]), Some((Kind::Auth, None))),
             (refused(404, "model: m", &[]), Some((Kind::BadRequest, None))),

@@ -393,7 +393,7 @@ pub struct RolePrompts {
 
 impl LoopSpec {
     /// The agents of a role, in the order in which they are tried. If the loop does not name a checker, a fresh start
-    /// of the maker's agent checks, with the usual tools of a checker; the same holds for the planner and the
+    /// of the maker's agent checks, with the usual tools of a checker and no servers; the same holds for the planner and the
     /// attackers.
     #[must_use]
     pub fn chain(&self, role: Role) -> Vec<AgentSpec> {
@@ -401,7 +401,8 @@ impl LoopSpec {
             return named.chain();
         }
         let maker = self.agents.get(&Role::Maker).filter(|_| role != Role::Prover);
-        let inherited = maker.map(|maker| AgentSpec { tools: Vec::new(), ..maker.clone() });
+        let least = |maker: &AgentSpec| AgentSpec { tools: Vec::new(), mcp_servers: Vec::new(), ..maker.clone() };
+        let inherited = maker.map(least);
         inherited.as_ref().map(AgentSpec::chain).unwrap_or_default()
     }
 

@@ -76,6 +76,7 @@ fn invocation() -> AgentInvocation {
         plan: None,
         model: None,
         tools: Vec::new(),
+        mcp_servers: Vec::new(),
         options: Default::default(),
         endpoints: ProviderEndpoints::default(),
         prices: std::sync::Arc::default(),

@@ -70,7 +70,7 @@ impl AcpAgent {
 
     fn launch(&self, invocation: &AgentInvocation, feed: &StdinFeed) -> Result<ProgramLaunch, AgentError> {
         Ok(ProgramLaunch {
-            args: self.args.iter().map(OsString::from).collect(),
+            args: self.args.iter().cloned().chain(self.known.server_args(invocation)).map(OsString::from).collect(),
             env: self.known.env(invocation)?,
             stdin: StdinSource::Feed(feed.clone()),
             files: self.known.files(invocation),

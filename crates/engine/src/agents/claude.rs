@@ -7,7 +7,8 @@ use super::driver::{
 };
 use super::stream_observer::{StreamObserver, UsageFigure, max_tokens};
 use super::tools::{self, AgentTool};
-use super::{AgentCapabilities, AgentError, AgentInvocation, json};
+use super::{AgentCapabilities, AgentError, AgentInvocation, json, mcp_servers};
+use crate::egress::CloudApi;
 use crate::proc::{RunEnd, StdinSource};
 use loopwright_core::budget::{BudgetLimit, Tokens};
 use loopwright_core::provider::{ProviderTrouble, TroubleKind};
@@ -50,14 +51,20 @@ fn launch(invocation: &AgentInvocation) -> Result<ProgramLaunch, AgentError> {
 /// List options take every following word, so each list is one word and the brief is sent on standard input.
 fn args(invocation: &AgentInvocation) -> Result<Vec<OsString>, AgentError> {
     let tools = tools::tools_for(invocation)?.into_iter().map(AgentTool::word).collect::<Vec<_>>().join(",");
+    // The name of a server allows all its tools.
+    let servers: String = invocation.mcp_servers.iter().map(|server| format!(",mcp__{}", server.name)).collect();
     let mut args: Vec<OsString> =
         ["-p", "--output-format", "stream-json", "--verbose"].into_iter().map(OsString::from).collect();
-    // No settings of the user or the repository, and no servers except those on this command line, which names none.
+    // No settings of the user or the repository, and no servers except those on this command line.
     args.extend(["--setting-sources=", "--strict-mcp-config", "--no-session-persistence"].map(OsString::from));
     let mut option = |name: &str, value: OsString| args.extend([name.into(), value]);
     option("--tools", tools.clone().into());
     // The tools that are allowed without asking: there is no person to ask.
-    option("--allowedTools", tools.into());
+    option("--allowedTools", (tools + &servers).into());
+    if !invocation.mcp_servers.is_empty() {
+        let servers = serde_json::json!({ "mcpServers": mcp_servers::by_name(invocation, &[]) });
+        option("--mcp-config", servers.to_string().into());
+    }
     let room = &invocation.view;
     if invocation.role == Role::Maker {
         option("--add-dir", room.inside_path(&invocation.outbox).into());
@@ -81,7 +88,7 @@ fn args(invocation: &AgentInvocation) -> Result<Vec<OsString>, AgentError> {
 }
 
 fn env(invocation: &AgentInvocation) -> Result<Vec<(OsString, OsString)>, AgentError> {
-    let mut vars = provider_vars(invocation, "anthropic", ["ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"])?;
+    let mut vars = access_vars(invocation)?;
     let folder = in_home(invocation, &own_folder(invocation));
     vars.extend([
         ("CLAUDE_CONFIG_DIR", folder.into()),
@@ -93,6 +100,31 @@ fn env(invocation: &AgentInvocation) -> Result<Vec<(OsString, OsString)>, AgentE
         ("DISABLE_ERROR_REPORTING", "1".into()),
     ]);
     Ok(launch_env(vars))
+}
+
+/// The variables for its provider: Anthropic's own interface, or that of a cloud.
+fn access_vars(invocation: &AgentInvocation) -> Result<Vec<(&'static str, OsString)>, AgentError> {
+    let endpoints = &invocation.endpoints;
+    let cloud = endpoints.clouds.get(endpoints.provider.as_deref().unwrap_or("anthropic"));
+    let names = match cloud {
+        None => ["ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"],
+        Some(CloudApi::Bedrock { .. }) => ["ANTHROPIC_BEDROCK_BASE_URL", "AWS_BEARER_TOKEN_BEDROCK"],
+        Some(CloudApi::Vertex { .. }) => ["ANTHROPIC_VERTEX_BASE_URL", "ANTHROPIC_AUTH_TOKEN"],
+    };
+    let mut vars = provider_vars(invocation, "anthropic", names)?;
+    match cloud {
+        None => {}
+        Some(CloudApi::Bedrock { region }) => {
+            vars.extend([("CLAUDE_CODE_USE_BEDROCK", "1".into()), ("AWS_REGION", region.into())]);
+        }
+        Some(CloudApi::Vertex { project, location }) => vars.extend([
+            ("CLAUDE_CODE_USE_VERTEX", "1".into()),
+            ("CLAUDE_CODE_SKIP_VERTEX_AUTH", "1".into()),
+            ("ANTHROPIC_VERTEX_PROJECT_ID", project.into()),
+            ("CLOUD_ML_REGION", location.into()),
+        ]),
+    }
+    Ok(vars)
 }
 
 #[derive(Default)]

@@ -9,7 +9,7 @@ use super::driver::{
 };
 use super::stream_observer::{StreamObserver, UsageFigure};
 use super::tools::{self, AgentTool, ToolGround};
-use super::{AgentCapabilities, AgentError, AgentInvocation, json};
+use super::{AgentCapabilities, AgentError, AgentInvocation, McpServer, json};
 use crate::proc::{RunEnd, StdinSource};
 use loopwright_core::budget::Tokens;
 use loopwright_core::provider::ProviderTrouble;
@@ -121,7 +121,8 @@ fn args(invocation: &AgentInvocation, url: Option<&str>, reach: CodexSandbox, sc
         option("--disable", feature.into());
     }
     let effort = invocation.options.effort.map(|effort| format!("model_reasoning_effort=\"{effort}\""));
-    for setting in settings(url).into_iter().chain(effort) {
+    let servers = servers(invocation);
+    for setting in settings(url).into_iter().chain(effort).chain(servers) {
         option("--config", setting.into());
     }
     args.push("-".into());
@@ -139,6 +140,22 @@ fn settings(url: Option<&str>) -> Vec<String> {
         "check_for_update_on_startup=false",
     ];
     url.into_iter().flat_map(provider).chain(fixed.map(str::to_owned)).collect()
+}
+
+/// The servers for its tools. Their tools need no approval: there is no person to ask.
+fn servers(invocation: &AgentInvocation) -> Vec<String> {
+    let one = |server: &McpServer| {
+        let key = format!("mcp_servers.{}", server.name);
+        let env: Vec<String> =
+            server.env.iter().map(|(name, value)| format!("{name}={}", Value::from(value.as_str()))).collect();
+        [
+            format!("{key}.command={}", Value::from(server.program.as_str())),
+            format!("{key}.args={}", Value::from(server.args.clone())),
+            format!("{key}.env={{{}}}", env.join(",")),
+            format!("{key}.default_tools_approval_mode=\"approve\""),
+        ]
+    };
+    invocation.mcp_servers.iter().flat_map(one).collect()
 }
 
 /// The configuration of its program for the Agent Client Protocol, as a file. The variable with the token is the one of

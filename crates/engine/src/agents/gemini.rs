@@ -11,9 +11,10 @@ use super::driver::{
 use super::steering_files::{self, INSTRUCTION_FILES};
 use super::stream_observer::{StreamObserver, UsageFigure};
 use super::tools::{self, AgentTool};
-use super::{AgentCapabilities, AgentError, AgentInvocation, json};
+use super::{AgentCapabilities, AgentError, AgentInvocation, json, mcp_servers};
 use crate::proc::{RunEnd, StdinSource};
 use loopwright_core::budget::{BudgetLimit, Tokens};
+use loopwright_core::config::ModelEffort;
 use loopwright_core::provider::{ProviderTrouble, TroubleKind};
 use loopwright_core::spec::Role;
 use serde::Deserialize;
@@ -93,7 +94,9 @@ fn args(invocation: &AgentInvocation, tools: &[AgentTool]) -> Vec<OsString> {
 }
 
 fn settings(invocation: &AgentInvocation, tools: &[AgentTool]) -> Value {
-    let names: Vec<&str> = tools.iter().flat_map(|tool| names(*tool)).copied().collect();
+    let of_servers = invocation.mcp_servers.iter().map(|server| format!("mcp_{}_*", server.name));
+    let own = tools.iter().flat_map(|tool| names(*tool)).map(|name| (*name).to_owned());
+    let names: Vec<String> = own.chain(of_servers).collect();
     let signs_in = matches!(provider_url(invocation, PROVIDER), Ok(None));
     let mut settings = quiet_settings(if signs_in { "oauth-personal" } else { "gemini-api-key" });
     settings["tools"] = json!({ "core": names });
@@ -101,11 +104,40 @@ fn settings(invocation: &AgentInvocation, tools: &[AgentTool]) -> Value {
     settings["context"] = json!({ "fileFiltering": {
         "respectGitIgnore": invocation.role == Role::Maker, "respectGeminiIgnore": false,
     } });
+    if !invocation.mcp_servers.is_empty() {
+        // A server that is trusted asks nobody before it is used.
+        settings["mcpServers"] = mcp_servers::by_name(invocation, &[("trust", true.into())]);
+    }
+    if let Some(effort) = invocation.options.effort {
+        let thinking = thinking(invocation.model.as_deref().unwrap_or_default(), effort);
+        let asked = json!({ "generateContentConfig": { "thinkingConfig": thinking } });
+        settings["modelConfigs"] = json!({ "customOverrides": [{ "match": scope(invocation), "modelConfig": asked }] });
+    }
     settings["model"] = json!({});
     if let Some(turns) = invocation.limits.turns {
         settings["model"]["maxSessionTurns"] = turns.into();
     }
     settings
+}
+
+/// The requests for which the effort holds: those to the named model, or all of its own.
+fn scope(invocation: &AgentInvocation) -> Value {
+    let model = invocation.model.as_deref().map(|model| model.strip_prefix("google/").unwrap_or(model));
+    model.map_or_else(|| json!({ "overrideScope": "core" }), |model| json!({ "model": model }))
+}
+
+/// An effort as the models of a generation want it: as a number of tokens up to 2.5, and later as a word.
+fn thinking(model: &str, effort: ModelEffort) -> Value {
+    if model.contains("gemini-2") || model.contains("gemini-1") {
+        let tokens = match effort {
+            ModelEffort::Minimal => 128,
+            ModelEffort::Low => 1024,
+            ModelEffort::Medium => 8192,
+            ModelEffort::High | ModelEffort::Xhigh | ModelEffort::Max => 24_576,
+        };
+        return json!({ "thinkingBudget": tokens });
+    }
+    json!({ "thinkingLevel": effort.word().to_ascii_uppercase() })
 }
 
 /// Settings of every start: the sign-in method, no updates, no telemetry, no skills, nothing of the repository.

@@ -19,6 +19,7 @@ mod home;
 mod installed;
 mod json;
 mod login;
+pub(crate) mod mcp_servers;
 mod opencode;
 pub mod providers;
 mod repetition;
@@ -38,13 +39,14 @@ pub use driven_agents::{DRIVEN_AGENTS, driven_agent, driven_agent_at, replay_str
 pub use error::AgentError;
 pub use installed::{InstalledAgent, find, install_hint};
 pub use login::{AgentLogin, login_hosts};
+pub use mcp_servers::McpServer;
 pub(crate) use run_listener::LINE_MAX;
 pub use scripted::{ScriptedAgent, main_if_asked};
 pub use steering_files::{INSTRUCTION_FILES, STEERING_PLACES};
 pub use tools::{ToolGround, check_agent};
 
 use crate::budget_meter::StartMeter;
-use crate::egress::ProviderGrant;
+use crate::egress::{CloudApi, ProviderGrant};
 use crate::proc::{CancelToken, OutputStream, ProcessRunner, RunEnd, StartedProcess, TreeCookie};
 use crate::sandbox_view::SandboxView;
 use loopwright_core::BoxFuture;
@@ -96,6 +98,8 @@ pub struct AgentInvocation {
     pub model: Option<String>,
     /// Tools the role may use, by their names in loop files; empty means the role's usual tools.
     pub tools: Vec<String>,
+    /// Servers of the Model Context Protocol that it starts for its tools.
+    pub mcp_servers: Vec<McpServer>,
     /// The user's options of the agent.
     pub options: AgentOptions,
     /// The addresses of model providers, and the credential for them.
@@ -117,6 +121,8 @@ pub struct ProviderEndpoints {
     /// Provider's name to its base URL, such as `http://127.0.0.1:3128/provider/anthropic`: the providers that the
     /// role's agent may use. An agent whose provider is missing here signs in by itself, see `login`.
     pub urls: BTreeMap<String, String>,
+    /// Those of them that are clouds with an interface of their own.
+    pub clouds: BTreeMap<String, CloudApi>,
     /// The token of this start. It is invalid for other providers, and after the start.
     pub token: String,
     /// The stored sign-in of the agent's own program, for an agent whose provider has no key and whose user allows
@@ -133,7 +139,8 @@ impl ProviderEndpoints {
     #[must_use]
     pub fn from_grant(pass: ProviderGrant) -> Self {
         let (urls, token) = (pass.urls().clone(), pass.token().to_owned());
-        Self { urls, token, login: None, provider: None, grant: Some(Arc::new(pass)) }
+        let clouds = pass.clouds().clone();
+        Self { urls, clouds, token, login: None, provider: None, grant: Some(Arc::new(pass)) }
     }
 }
 

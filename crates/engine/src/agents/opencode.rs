@@ -9,7 +9,7 @@ use super::providers::provider_of_model;
 use super::steering_files::{self, INSTRUCTION_FILES};
 use super::stream_observer::{StreamObserver, UsageFigure};
 use super::tools::{self, AgentTool, unsupported_error};
-use super::{AgentCapabilities, AgentError, AgentInvocation, json};
+use super::{AgentCapabilities, AgentError, AgentInvocation, McpServer, json};
 use crate::proc::{RunEnd, StdinSource};
 use loopwright_core::budget::Tokens;
 use loopwright_core::provider::{ProviderTrouble, TroubleKind};
@@ -134,6 +134,9 @@ fn choose(invocation: &AgentInvocation) -> Result<Choice<'_>, AgentError> {
 fn config(invocation: &AgentInvocation) -> Result<Value, AgentError> {
     let mut config =
         json!({ "autoupdate": false, "share": "disabled", "snapshot": false, "lsp": false, "formatter": false });
+    if !invocation.mcp_servers.is_empty() {
+        config["mcp"] = servers(invocation);
+    }
     if invocation.endpoints.login.is_some() {
         config["permission"] = permission(invocation)?;
         if let Some(model) = &invocation.model {
@@ -162,6 +165,16 @@ fn config(invocation: &AgentInvocation) -> Result<Value, AgentError> {
     Ok(config)
 }
 
+/// The servers for its tools.
+fn servers(invocation: &AgentInvocation) -> Value {
+    let one = |server: &McpServer| {
+        let command: Vec<&String> = std::iter::once(&server.program).chain(&server.args).collect();
+        let settings = json!({ "type": "local", "command": command, "environment": server.env, "enabled": true });
+        (server.name.clone(), settings)
+    };
+    Value::Object(invocation.mcp_servers.iter().map(one).collect())
+}
+
 /// The permissions; everything else is denied. The last matching rule counts.
 fn permission(invocation: &AgentInvocation) -> Result<Value, AgentError> {
     let tools = tools::tools_for(invocation)?;
@@ -180,6 +193,9 @@ fn permission(invocation: &AgentInvocation) -> Result<Value, AgentError> {
     rules.insert("*".to_owned(), "deny".into());
     for (_, word) in words.into_iter().filter(|(tool, _)| has(*tool)) {
         rules.insert(word.to_owned(), "allow".into());
+    }
+    for server in &invocation.mcp_servers {
+        rules.insert(format!("{}_*", server.name), "allow".into());
     }
     rules.insert("external_directory".to_owned(), outside(invocation, &tools));
     Ok(rules.into())

@@ -59,9 +59,11 @@ pub(super) fn unconfined(role: Role) -> AgentInvocation {
         plan: None,
         model: Some("model-1".to_owned()),
         tools: Vec::new(),
+        mcp_servers: Vec::new(),
         options: Default::default(),
         endpoints: ProviderEndpoints {
             urls: urls.into(),
+            clouds: std::collections::BTreeMap::new(),
             token: "the-token".to_owned(),
             login: None,
             provider: None,
@@ -80,6 +82,14 @@ pub(super) fn unconfined(role: Role) -> AgentInvocation {
         cookie: TreeCookie::from_recorded("lw-r1-c00c1e".to_owned()),
         view: SandboxView::default(),
     }
+}
+
+/// A start of a role with a server for its tools.
+pub(super) fn with_server(role: Role) -> AgentInvocation {
+    let env = [("ROOT".to_owned(), "/srv/\"docs\"".to_owned())].into();
+    let run = ["docs-server", "--stdio"].map(str::to_owned).into();
+    let server = crate::agents::McpServer::new("my-docs", &loopwright_core::config::McpServerConfig { run, env });
+    AgentInvocation { mcp_servers: vec![server], ..invocation(role) }
 }
 
 fn room(role: Role, root: &Path) -> SandboxView {

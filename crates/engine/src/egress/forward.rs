@@ -1,13 +1,13 @@
 //! Requests that the proxy sees in full: plain HTTP, and HTTP inside TLS that it decrypted. Each is checked, rewritten
 //! and sent over its own connection.
 
-use super::body::{AnyBody, BodyDirection, MeteredBody};
+use super::body::{AnyBody, BodyDirection, BodyError, MeteredBody};
 use super::dial::{AddressBound, ConnectionStream, DialError};
 use super::ledger::ConnectionAccount;
 use super::proxy_state::ProxyState;
 use super::serve::{deny_request, refusal_response};
 use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
+use hyper::body::{Body, Bytes, Incoming};
 use hyper::client::conn::http1;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Request, Response, StatusCode, Uri, Version};
@@ -80,12 +80,15 @@ impl SendError {
 }
 
 /// Sends a request and waits for the head of the response.
-pub(super) async fn send(
+pub(super) async fn send<B>(
     shared: &Arc<ProxyState>,
     wire: Box<dyn ConnectionStream>,
-    mut request: Request<MeteredBody>,
+    mut request: Request<B>,
     account: &ConnectionAccount,
-) -> Result<Response<Incoming>, SendError> {
+) -> Result<Response<Incoming>, SendError>
+where
+    B: Body<Data = Bytes, Error = BodyError> + Send + 'static,
+{
     strip_hop_headers(request.headers_mut());
     *request.version_mut() = Version::HTTP_11;
     let greeted = http1::handshake(TokioIo::new(wire)).await;

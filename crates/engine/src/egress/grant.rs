@@ -1,11 +1,11 @@
 //! Access to model providers for one start of an agent: a token of its own, valid only for the providers of this agent
 //! and only during the start. The usage of the answers is counted on it.
 
-use super::EgressError;
 use super::exchange_log::ExchangeLog;
 use super::key::GrantToken;
 use super::proxy_state::ProxyState;
 use super::usage::UsageTally;
+use super::{CloudApi, EgressError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -30,6 +30,7 @@ pub struct ProviderGrant {
     shared: Arc<ProxyState>,
     token: Arc<GrantToken>,
     urls: BTreeMap<String, String>,
+    clouds: BTreeMap<String, CloudApi>,
     records: GrantRecords,
 }
 
@@ -39,10 +40,12 @@ impl ProviderGrant {
         let token = Arc::new(GrantToken::new().map_err(EgressError::Token)?);
         let known = shared.providers.iter().map(super::ModelProvider::name).filter(|name| names.contains(name));
         let urls: BTreeMap<_, _> = known.map(|name| (name.to_owned(), format!("{address}/provider/{name}"))).collect();
+        let granted = shared.providers.iter().filter(|provider| urls.contains_key(provider.name()));
+        let clouds = granted.filter_map(|provider| Some((provider.name().to_owned(), provider.cloud_api()?))).collect();
         let records = GrantRecords::default();
         let providers = urls.keys().cloned().collect();
         shared.grants().push(ActiveGrant { token: Arc::clone(&token), providers, records: records.clone() });
-        Ok(Self { shared: Arc::clone(shared), token, urls, records })
+        Ok(Self { shared: Arc::clone(shared), token, urls, clouds, records })
     }
 
     /// The token that its holder sends instead of a key.
@@ -55,6 +58,12 @@ impl ProviderGrant {
     #[must_use]
     pub fn urls(&self) -> &BTreeMap<String, String> {
         &self.urls
+    }
+
+    /// Those of its providers that are clouds with an interface of their own.
+    #[must_use]
+    pub fn clouds(&self) -> &BTreeMap<String, CloudApi> {
+        &self.clouds
     }
 
     /// Ends the start: the token is invalid from now on, even if this value still exists.

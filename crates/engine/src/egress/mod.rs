@@ -26,7 +26,9 @@ mod provider;
 mod proxy_state;
 mod routes;
 mod serve;
+mod signing;
 mod socket;
+mod ticket;
 mod tunnel;
 pub(crate) mod usage;
 
@@ -36,8 +38,9 @@ pub use grant::ProviderGrant;
 pub use key::{ProviderKey, ProviderKeyError};
 pub use ledger::{EgressLimits, UsedBytes};
 pub use loopwright_core::config::KeyStyle;
-pub use provider::{ModelProvider, ProviderError, SilenceLimits};
+pub use provider::{CloudApi, ModelProvider, ProviderError, SilenceLimits};
 pub use routes::{EgressRoute, EgressRoutes};
+pub use signing::{RequestSigner, SignerError};
 
 use loopwright_core::network::{NetworkPolicy, NetworkRuleError, NetworkTraffic};
 use proxy_state::ProxyState;

@@ -9,6 +9,8 @@ use super::key::ProviderKey;
 use super::ledger::{ByteBudget, ConnectionAccount};
 use super::proxy_state::ProxyState;
 use super::serve::refusal_response;
+use super::signing::{RequestSigner, TokenError, remove_signature};
+use super::ticket::RequestTicket;
 use super::usage::{AnswerUsage, Form, RequestCopy, RequestRefusal};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
@@ -20,6 +22,8 @@ use loopwright_core::provider::ExchangeEnd;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+
+mod cloud_paths;
 
 /// The methods of a Gemini model that agents use.
 const ASKS: [&str; 5] =
@@ -44,6 +48,8 @@ fn put(style: KeyStyle, key: &ProviderKey, headers: &mut HeaderMap) {
     let (name, value) = match style {
         KeyStyle::Bearer => ("authorization", key.header("Bearer ")),
         KeyStyle::XApiKey | KeyStyle::XGoogApiKey | KeyStyle::ApiKey => (style.word(), key.header("")),
+        // The ticket of the request authorizes it.
+        KeyStyle::Aws | KeyStyle::GoogleCloud => return,
     };
     headers.insert(HeaderName::from_static(name), value);
 }
@@ -57,12 +63,30 @@ pub struct ModelProvider {
     target: NetworkTarget,
     base: String,
     style: KeyStyle,
-    key: ProviderKey,
+    pub(super) key: ProviderKey,
     paths: Vec<PathMatch>,
     silence: SilenceLimits,
     is_metered: bool,
     query: Vec<(String, String)>,
     headers: HeaderMap,
+    pub(super) signer: Option<RequestSigner>,
+}
+
+/// The interface of a cloud that serves models of several makers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CloudApi {
+    /// Amazon Bedrock.
+    Bedrock {
+        /// The region that signatures name.
+        region: String,
+    },
+    /// Google Vertex AI.
+    Vertex {
+        /// The project.
+        project: String,
+        /// Its location, such as `global` or `us-east5`.
+        location: String,
+    },
 }
 
 /// The longest silences of a provider. After them the exchange is cut, and counts as the provider's trouble.
@@ -138,6 +162,7 @@ impl ModelProvider {
             is_metered: true,
             query: Vec::new(),
             headers: HeaderMap::new(),
+            signer: None,
         })
     }
 
@@ -166,6 +191,31 @@ impl ModelProvider {
         self.query = query.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
         self.headers = added;
         Ok(self)
+    }
+
+    /// Authorizes its requests in this way, and not with a key.
+    #[must_use]
+    pub fn signed_by(mut self, signer: RequestSigner) -> Self {
+        self.signer = Some(signer);
+        self
+    }
+
+    /// The secrets of its signer, if it has one.
+    #[must_use]
+    pub fn signer_secrets(&self) -> Option<Vec<String>> {
+        self.signer.as_ref().map(RequestSigner::secrets)
+    }
+
+    /// The interface of a cloud that agents have to know, if it is one.
+    #[must_use]
+    pub fn cloud_api(&self) -> Option<CloudApi> {
+        match self.signer.as_ref()? {
+            RequestSigner::Aws(_) => Some(CloudApi::Bedrock { region: self.signer.as_ref()?.region()?.to_owned() }),
+            RequestSigner::Google(_) => {
+                let (project, location) = cloud_paths::project_of(&self.base)?;
+                Some(CloudApi::Vertex { project: project.to_owned(), location: location.to_owned() })
+            }
+        }
     }
 
     /// Its answers cost nothing.
@@ -205,7 +255,15 @@ impl ModelProvider {
     /// (files, fine-tuning, administration) are refused. So is work that is billed later and cannot be counted:
     /// batches, and operations that continue in the background.
     fn passes(&self, method: &str, path: &str) -> bool {
-        if !matches!(method, "GET" | "POST") || !is_plain(path) {
+        if !matches!(method, "GET" | "POST") {
+            return false;
+        }
+        if let Some(signer) = &self.signer
+            && cloud_paths::asks_model(signer, method, path)
+        {
+            return true;
+        }
+        if !is_plain(path) {
             return false;
         }
         if !self.paths.is_empty() {
@@ -232,7 +290,7 @@ impl ModelProvider {
 }
 
 /// Whether the target is this machine, or its name or address is one of the local network.
-fn is_near(target: &NetworkTarget) -> bool {
+pub(super) fn is_near(target: &NetworkTarget) -> bool {
     use loopwright_core::network::{AddressReach, NetworkHost};
     match &target.host {
         NetworkHost::Ip(ip) => !AddressReach::Public.permits(*ip),
@@ -240,12 +298,12 @@ fn is_near(target: &NetworkTarget) -> bool {
     }
 }
 
-fn is_plain(path: &str) -> bool {
+pub(super) fn is_plain(path: &str) -> bool {
     PathMatch::Under("/".to_owned()).matches(path)
 }
 
 /// `v1`, `v1beta` and the like.
-fn is_version(part: &str) -> bool {
+pub(super) fn is_version(part: &str) -> bool {
     let mut letters = part.chars();
     letters.next() == Some('v') && letters.next().is_some_and(|c| c.is_ascii_digit())
 }
@@ -275,7 +333,8 @@ pub(super) async fn serve_provider(shared: &Arc<ProxyState>, request: Request<In
     let answer = match counts(&method, &inner) {
         true => match records.tally.acquire_slot(request.body().size_hint().exact()).await {
             Ok(place) => {
-                let answer = AnswerUsage::new(place, model_of(&inner), records.exchanges.begin(&provider.name));
+                let answer =
+                    AnswerUsage::new(place, model_of(&inner).as_deref(), records.exchanges.begin(&provider.name));
                 Some(if provider.is_metered { answer } else { answer.of_unmetered(&provider.name) })
             }
             Err(no_room) => {
@@ -326,13 +385,17 @@ fn no_way(no_room: RequestRefusal) -> (StatusCode, DenialReason) {
 
 /// Whether a request may cost something: requests that run a model, not those that only count or list.
 fn counts(method: &str, path: &str) -> bool {
-    method == "POST" && !path.ends_with("/count_tokens") && !path.ends_with(":countTokens")
+    let only_counts = ["/count_tokens", ":countTokens", "/count-tokens", "/count-tokens:rawPredict"];
+    method == "POST" && !only_counts.iter().any(|end| path.ends_with(end))
 }
 
-/// The model that a path names, as Gemini's do.
-fn model_of(path: &str) -> Option<&str> {
+/// The model that a path names, as those of Gemini and of clouds do.
+fn model_of(path: &str) -> Option<String> {
+    if let Some(model) = path.strip_prefix("/model/").and_then(|rest| rest.split('/').next()) {
+        return Some(unescaped(model));
+    }
     let (_, named) = path.rsplit_once("/models/")?;
-    named.rsplit_once(':').map(|(model, _)| model)
+    named.rsplit_once(':').map(|(model, _)| unescaped(model))
 }
 
 async fn pass_on(
@@ -342,43 +405,32 @@ async fn pass_on(
     request: Request<Incoming>,
     mut answer: Option<AnswerUsage>,
 ) -> Result<Response<AnyBody>, (StatusCode, String)> {
+    let ticket = match RequestTicket::issue(shared, provider).await {
+        Ok(ticket) => ticket,
+        Err(error) => return Err(close_without_token(answer, error)),
+    };
     let wire = match provider.wire(shared).await {
         Ok(wire) => wire,
-        Err(error) => {
-            // No request was sent.
-            close_refused(answer, ExchangeEnd::Unreachable);
-            let text = match error {
-                DialError::Denied(why) => why.text().to_owned(),
-                DialError::Failed(text) => text,
-            };
-            return Err((StatusCode::BAD_GATEWAY, text));
-        }
+        Err(error) => return Err(close_without_wire(answer, error)),
     };
-    let whom = format!("provider/{}", provider.name);
-    let method = request.method().as_str().to_owned();
-    let account = ConnectionAccount::new(
-        &shared.ledger,
-        shared.limits,
-        ByteBudget::Providers,
-        (&whom, provider.target.port),
-        &method,
-    )
-    .with_idle(provider.silence.first_byte);
+    let account = provider_account(shared, provider, request.method().as_str());
     let (parts, body) = request.into_parts();
     let copy = answer.as_ref().map(|_| RequestCopy::default());
     let body = MeteredBody::new(body, account.clone(), BodyDirection::Up)
         .counting_into(answer.as_ref().map(AnswerUsage::sent_bytes))
         .copying_into(copy.clone());
-    let mut outward = Request::new(body);
-    *outward.method_mut() = parts.method;
-    *outward.uri_mut() = upstream(provider, path, parts.uri.query()).map_err(|text| (StatusCode::BAD_REQUEST, text))?;
-    *outward.headers_mut() = parts.headers;
-    rewrite_headers(provider, outward.headers_mut());
+    let outward = match ticket.authorize(outward_head(provider, path, parts)?, body).await {
+        Ok(outward) => outward,
+        Err(refused) => {
+            close_refused(answer, ExchangeEnd::Left);
+            return Err(refused);
+        }
+    };
     let sent = forward::send(shared, wire, outward, &account).await;
     if let (Some(answer), Some(copy)) = (&mut answer, copy) {
         answer.set_request(copy.take_facts());
     }
-    let mut response = match sent {
+    let response = match sent {
         Ok(response) => response,
         Err(error) => {
             // The provider served nothing. If the client goes away instead, this future is dropped.
@@ -386,14 +438,97 @@ async fn pass_on(
             return Err((error.status(), error.to_string()));
         }
     };
-    scrub(response.headers_mut(), &provider.key);
-    let key = provider.key.clone();
+    if response.status() == StatusCode::UNAUTHORIZED {
+        ticket.reject(provider).await;
+    }
+    receive(provider, response, ticket.sent_secret(provider), account, answer)
+}
+
+/// The request as the provider gets it, without its body.
+fn outward_head(
+    provider: &ModelProvider,
+    path: &str,
+    parts: hyper::http::request::Parts,
+) -> Result<Request<()>, (StatusCode, String)> {
+    let mut outward = Request::new(());
+    *outward.method_mut() = parts.method;
+    *outward.uri_mut() = upstream(provider, path, parts.uri.query()).map_err(|text| (StatusCode::BAD_REQUEST, text))?;
+    *outward.headers_mut() = parts.headers;
+    rewrite_headers(provider, outward.headers_mut());
+    Ok(outward)
+}
+
+/// Passes an answer on, without the secret that its request contained.
+fn receive(
+    provider: &ModelProvider,
+    mut response: Response<Incoming>,
+    secret: ProviderKey,
+    account: ConnectionAccount,
+    mut answer: Option<AnswerUsage>,
+) -> Result<Response<AnyBody>, (StatusCode, String)> {
+    scrub(response.headers_mut(), &secret);
     if let Some(answer) = &mut answer {
         begin_answer(answer, &response);
     }
+    if is_compressed(response.headers()) {
+        // It could hide the secret, and its usage cannot be read.
+        return Err((StatusCode::BAD_GATEWAY, close_compressed(answer)));
+    }
     let between = provider.silence.between_bytes;
     let metered = |body| MeteredBody::new(body, account, BodyDirection::Down).idle_between(between);
-    Ok(response.map(|body| ScrubbedBody::new(metered(body), key, answer).boxed_unsync()))
+    Ok(response.map(|body| ScrubbedBody::new(metered(body), secret, answer).boxed_unsync()))
+}
+
+/// Ends an exchange of which no request was sent.
+fn close_without_wire(answer: Option<AnswerUsage>, error: DialError) -> (StatusCode, String) {
+    close_refused(answer, ExchangeEnd::Unreachable);
+    let text = match error {
+        DialError::Denied(why) => why.text().to_owned(),
+        DialError::Failed(text) => text,
+    };
+    (StatusCode::BAD_GATEWAY, text)
+}
+
+fn provider_account(shared: &ProxyState, provider: &ModelProvider, method: &str) -> ConnectionAccount {
+    let whom = format!("provider/{}", provider.name);
+    let whom = (whom.as_str(), provider.target.port);
+    ConnectionAccount::new(&shared.ledger, shared.limits, ByteBudget::Providers, whom, method)
+        .with_idle(provider.silence.first_byte)
+}
+
+/// Whether an answer is compressed although its request asked for plain text.
+fn is_compressed(headers: &HeaderMap) -> bool {
+    let codings = headers.get_all(header::CONTENT_ENCODING);
+    codings.iter().any(|coding| !coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity"))
+}
+
+fn close_compressed(answer: Option<AnswerUsage>) -> String {
+    let text = "the provider compressed its answer although it was asked for plain text";
+    if let Some(mut answer) = answer {
+        answer.interrupt(ExchangeEnd::Malformed);
+    }
+    text.to_owned()
+}
+
+/// Ends an exchange for which there is no token.
+fn close_without_token(answer: Option<AnswerUsage>, error: TokenError) -> (StatusCode, String) {
+    match error {
+        TokenError::Refused(status, words) => {
+            let text = format!("the token server of the provider refuses the credentials: {words}");
+            if let Some(mut answer) = answer {
+                // The provider would answer in the same way.
+                answer.head(StatusCode::UNAUTHORIZED.as_u16(), &HeaderMap::new());
+                answer.mark_refused();
+                answer.push(text.as_bytes());
+                answer.finish();
+            }
+            (StatusCode::UNAUTHORIZED, format!("{text} ({})", status.as_u16()))
+        }
+        TokenError::Unreachable(text) => {
+            close_refused(answer, ExchangeEnd::Unreachable);
+            (StatusCode::BAD_GATEWAY, text)
+        }
+    }
 }
 
 /// Whether a header may be added: one that neither carries a key nor frames the request.
@@ -420,6 +555,7 @@ fn rewrite_headers(provider: &ModelProvider, headers: &mut HeaderMap) {
     // A compressed answer cannot be searched for the key.
     headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     provider.headers.iter().for_each(|(name, value)| drop(headers.insert(name.clone(), value.clone())));
+    remove_signature(headers);
     put(provider.style, &provider.key, headers);
     forward::set_target_host(headers, &provider.target, provider.usual_port);
 }
@@ -429,6 +565,7 @@ fn rewrite_headers(provider: &ModelProvider, headers: &mut HeaderMap) {
 fn begin_answer(answer: &mut AnswerUsage, response: &Response<Incoming>) {
     answer.head(response.status().as_u16(), response.headers());
     let kind = response.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    let kind = kind.trim_ascii().to_ascii_lowercase();
     let is_accepted = response.status().is_success();
     if is_accepted && kind.starts_with(b"text/html") {
         answer.mark_page();
@@ -437,8 +574,12 @@ fn begin_answer(answer: &mut AnswerUsage, response: &Response<Incoming>) {
         answer.mark_refused();
         return;
     }
-    let form = if kind.starts_with(b"text/event-stream") { Form::Events } else { Form::Document };
-    if form == Form::Events || kind.starts_with(b"application/json") {
+    let form = match kind.as_slice() {
+        kind if kind.starts_with(b"text/event-stream") => Form::Events,
+        kind if kind.starts_with(b"application/vnd.amazon.eventstream") => Form::Frames,
+        _ => Form::Document,
+    };
+    if form != Form::Document || kind.starts_with(b"application/json") {
         answer.mark_typed();
     }
     answer.begin(form);
@@ -489,6 +630,10 @@ fn upstream(provider: &ModelProvider, path: &str, query: Option<&str>) -> Result
     let added = provider.query.iter().map(|(name, value)| format!("{name}={value}"));
     let query = Some(asked.chain(added).collect::<Vec<_>>().join("&")).filter(|query| !query.is_empty());
     let query = query.map(|query| format!("?{query}")).unwrap_or_default();
+    let path = match &provider.signer {
+        Some(RequestSigner::Google(_)) => cloud_paths::below_base(&provider.base, path),
+        Some(RequestSigner::Aws(_)) | None => path.to_owned(),
+    };
     format!("{}{path}{query}", provider.base).parse().map_err(|_| "the path cannot be forwarded".to_owned())
 }
 
@@ -504,113 +649,4 @@ fn scrub(headers: &mut HeaderMap, key: &ProviderKey) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn provider(upstream: &str) -> Result<ModelProvider, ProviderError> {
-        ModelProvider::new("anthropic", upstream, KeyStyle::XApiKey, ProviderKey::new("sk-1").expect("a key"))
-    }
-
-    #[test]
-    fn an_upstream_is_https_or_near() {
-        for good in [
-            "https://api.example.org",
-            "https://api.example.org/v1/",
-            "http://127.0.0.1:8080",
-            "http://gateway:4000/v1",
-            "http://10.0.0.7/",
-        ] {
-            assert!(provider(good).is_ok(), "{good}");
-        }
-        for bad in [
-            "",
-            "api.example.org",
-            "ftp://x.org",
-            "https://",
-            "https://u:p@x.org",
-            "https://x.org/?k=v",
-            "https://x.org/a/../b",
-            "https://x.org/#f",
-        ] {
-            assert_eq!(provider(bad).expect_err(bad), ProviderError::Upstream("anthropic".to_owned()), "{bad}");
-        }
-        assert_eq!(
-            provider("http://api.example.org").expect_err("clear"),
-            ProviderError::Clear("anthropic".to_owned())
-        );
-        assert!(!format!("{:?}", provider("https://x.org")).contains("sk-1"));
-    }
-
-    #[test]
-    fn query_parameters_that_name_an_account_are_removed() {
-        for (query, passed) in [
-            ("alt=sse", "alt=sse"),
-            ("beta=true&key=evil", "beta=true"),
-            ("K%65y=evil&alt=sse&access_token=evil", "alt=sse"),
-            ("alt=sse;key=evil", "alt=sse"),
-            ("%24httpHeaders=x-goog-api-key%3Aevil&pageToken=7", "pageToken=7"),
-            ("api-version=2026-01-01&%zz=1", "api-version=2026-01-01&%zz=1"),
-            ("key=evil", ""),
-        ] {
-            assert_eq!(plain_query(query), passed);
-        }
-    }
-
-    #[test]
-    fn additions_replace_those_of_the_agent_and_never_carry_a_key() {
-        let map = |name: &str, value: &str| BTreeMap::from([(name.to_owned(), value.to_owned())]);
-        let (version, tenant) = (map("api-version", "2024-10-21"), map("x-tenant", "7"));
-        let azure = provider("https://x.org/openai/deployments/d").expect("a provider");
-        let azure = azure.with_additions(&version, &tenant).expect("additions");
-        for (asked, sent) in [
-            (None, "/openai/deployments/d/chat/completions?api-version=2024-10-21"),
-            (Some("api-version=1&stream=1"), "/openai/deployments/d/chat/completions?stream=1&api-version=2024-10-21"),
-        ] {
-            assert_eq!(upstream(&azure, "/chat/completions", asked).expect("an address").to_string(), sent);
-        }
-        let mut headers = HeaderMap::new();
-        headers.insert("x-tenant", HeaderValue::from_static("agent"));
-        rewrite_headers(&azure, &mut headers);
-        assert_eq!(
-            (&headers["x-tenant"], &headers["x-api-key"]),
-            (&HeaderValue::from_static("7"), &HeaderValue::from_static("sk-1"))
-        );
-        for (query, header) in [("key", "x-a"), ("a b", "x-a"), ("a", "authorization"), ("a", "Host"), ("a", "x y")] {
-            let refused =
-                provider("https://x.org").expect("a provider").with_additions(&map(query, "1"), &map(header, "1"));
-            assert!(matches!(refused, Err(ProviderError::Addition(..))), "{query} {header}");
-        }
-    }
-
-    #[test]
-    fn model_requests_pass_and_requests_for_other_resources_do_not() {
-        let usual = provider("https://x.org").expect("a provider");
-        for path in [
-            "/v1/messages",
-            "/v1/messages/count_tokens",
-            "/chat/completions",
-            "/v1beta/models/gemini:streamGenerateContent",
-            "/v1/models",
-        ] {
-            assert!(usual.passes("POST", path), "{path}");
-        }
-        for path in
-            ["/v1/files", "/v1/organizations/me", "/", "/v1/messages/../files", "/v1//messages", "/v1/fine_tuning/jobs"]
-        {
-            assert!(!usual.passes("POST", path), "{path}");
-        }
-        // Work that is billed later and cannot be counted.
-        for path in [
-            "/v1/messages/batches",
-            "/v1/chat/completions/batches",
-            "/v1beta/models/gemini:batchGenerateContent",
-            "/v1beta/models/veo:predictLongRunning",
-            "/v1/responses/r1/cancel",
-        ] {
-            assert!(!usual.passes("POST", path), "{path}");
-        }
-        assert!(!usual.passes("DELETE", "/v1/messages"));
-        let own = usual.with_paths(vec![PathMatch::Only("/v1/files".to_owned())]);
-        assert!(own.passes("GET", "/v1/files") && !own.passes("GET", "/v1/messages"));
-    }
-}
+mod tests;

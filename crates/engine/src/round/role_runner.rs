@@ -12,7 +12,7 @@ use super::money::{self, RoundBudget, SpendDays};
 use super::transcript::AgentTranscript;
 use super::{StageError, error_chain};
 use crate::agents::providers::ProviderChoice;
-use crate::agents::{Agent, AgentError, AgentInvocation, AgentLimits, AgentOutcome, VerdictSink};
+use crate::agents::{Agent, AgentError, AgentInvocation, AgentLimits, AgentOutcome, VerdictSink, mcp_servers};
 use crate::proc::{CancelToken, RunEnd, TreeCookie};
 use crate::sandbox_view::{self, ProgramFolders, RolePaths, SandboxView};
 use crate::store::{RoundRequestKind, RoundRequestRow, RoundRequestState, RowChange};
@@ -286,6 +286,7 @@ impl RoleRunner<'_, '_> {
             plan,
             model: spec.and_then(|spec| spec.model.clone()),
             tools: spec.map(|spec| spec.tools.clone()).unwrap_or_default(),
+            mcp_servers: spec.map(|spec| cx.engine.mcp_servers_of(spec)).unwrap_or_default(),
             options: spec.map(|spec| cx.engine.options_of(spec.agent)).unwrap_or_default(),
             prices: cost::prices(cx, &endpoints),
             endpoints,
@@ -364,13 +365,20 @@ fn signed_in(cx: &RoundContext<'_>, turn: &RoleTurn, invocation: &AgentInvocatio
     Err(AgentError::Unavailable { what, hint: String::new() })
 }
 
+/// An agent that lacks a server which the loop names is not started.
+fn with_servers(turn: &RoleTurn, invocation: &AgentInvocation) -> Result<(), AgentError> {
+    let named = turn.spec.iter().flat_map(|agent| &agent.mcp_servers);
+    let mut lacks = named.filter(|name| invocation.mcp_servers.iter().all(|server| server.name != **name));
+    lacks.next().map_or(Ok(()), |name| Err(mcp_servers::unknown_error(name)))
+}
+
 async fn invoke(
     cx: &RoundContext<'_>,
     turn: &RoleTurn,
     invocation: &AgentInvocation,
     name: &str,
 ) -> (Result<AgentOutcome, AgentError>, Option<String>, u64) {
-    if let Err(error) = signed_in(cx, turn, invocation) {
+    if let Err(error) = with_servers(turn, invocation).and_then(|()| signed_in(cx, turn, invocation)) {
         return (Err(error), None, 0);
     }
     let folder = cx.engine.state_dir.transcripts(&invocation.round);

@@ -157,6 +157,22 @@ async fn agent_whose_provider_has_no_key_is_not_started_and_the_variable_is_name
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn agent_whose_server_is_not_defined_is_not_started_and_the_server_is_named() {
+    let world = World::new();
+    let mut spec = reporting();
+    (spec.check, spec.sandbox) = (CheckMode::None, SandboxMode::Off);
+    let claude = AgentSpec { mcp_servers: vec!["docs".to_owned()], ..AgentSpec::new(AgentUse::Claude) };
+    spec.agents.insert(Role::Maker, claude);
+    let program = stand_in(world.repo.path(), "#!/bin/sh\necho it ran > $LOOPWRIGHT_OUTBOX/report.md\n");
+    let maker =
+        agents::driven_agent_at(InstalledAgent::from_path(AgentUse::Claude, program)).expect("claude is driven");
+    let report = world.build(LoopEngine::builder(spec).maker(maker)).await.run_once().await.expect("a round");
+    assert_eq!(report.outcome, Some(RoundOutcome::Failed), "{}", report.render());
+    assert!(report.reasons.iter().any(|reason| reason.text.contains("no server `docs`")), "{:?}", report.reasons);
+    assert_eq!(report.agent_report, None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn own_sign_in_is_visible_to_its_role_only_and_removed_afterwards() {
     const TOKEN: &str = "dummy-access-token-0123456789";
     let (world, home) = (World::new(), tempfile::tempdir().expect("a folder"));

@@ -25,6 +25,8 @@ pub(super) struct ModelRequest {
     pub(super) tools: Vec<OfferedTool>,
     /// Whether the answer has to be a JSON document.
     pub(super) wants_json: bool,
+    /// The JSON Schema of an answer that an agent asks for beside its conversation; null if there is none.
+    pub(super) helper_schema: Value,
     /// All texts of the prompt, without the results of tools.
     pub(super) prompt: String,
     /// The authors of the messages, in order.
@@ -91,7 +93,13 @@ impl OfferedTool {
 impl ModelRequest {
     /// Requests without tools are an agent's own helper calls: titles, classifiers, summaries.
     pub(super) fn is_side_call(&self) -> bool {
-        self.tools.is_empty() && !self.wants_json
+        self.tools.is_empty() && (!self.wants_json || self.helper_schema.is_object())
+    }
+
+    /// The document that a helper call asks for, with values that mean nothing. An agent that gets none asks again and
+    /// again before it starts its work.
+    pub(super) fn helper_document(&self) -> Option<String> {
+        self.helper_schema.is_object().then(|| sample(&self.helper_schema, SCHEMA_DEPTH_MAX).to_string())
     }
 
     /// The index of the next turn, from the conversation alone, so that retries and parallel conversations need no
@@ -130,6 +138,25 @@ impl ModelRequest {
             path.starts_with('/').then_some(path)
         };
         LABELS.iter().find_map(found)
+    }
+}
+
+/// The deepest part of a schema that gets a value.
+const SCHEMA_DEPTH_MAX: u32 = 8;
+
+/// A value that fits a schema.
+fn sample(schema: &Value, depth: u32) -> Value {
+    // Gemini writes types in upper case.
+    match schema["type"].as_str().unwrap_or_default().to_ascii_lowercase().as_str() {
+        "object" if depth > 0 => {
+            let properties = schema["properties"].as_object().into_iter().flatten();
+            properties.map(|(name, part)| (name.clone(), sample(part, depth - 1))).collect()
+        }
+        "object" => Value::Object(serde_json::Map::new()),
+        "array" => Value::Array(Vec::new()),
+        "integer" | "number" => 50.into(),
+        "boolean" => false.into(),
+        _ => as_list(&schema["enum"]).first().cloned().unwrap_or_else(|| "scripted".into()),
     }
 }
 

@@ -12,12 +12,13 @@ use loopwright::agents::scripted::script_text::{
     ScriptError, ScriptItem, ScriptLine, next, quoted, read_attempt, read_role, read_script, words,
 };
 use loopwright_core::budget::Tokens;
+use serde_json::{Map, Value};
 
 /// The most repetitions of `length` and `refuse`.
 const TURNS_MAX: u32 = 1000;
 
-const VERBS: &str = "say, write, replace, run, read, stage, verdict, answer, usage, delay, error, overloaded, failed, cut, \
-    hang, silent, raw, refuse, length";
+const VERBS: &str = "say, write, replace, run, read, call, stage, verdict, answer, usage, delay, error, overloaded, failed, \
+    cut, hang, silent, raw, refuse, length";
 
 impl ModelScenario {
     pub(super) fn parse(text: &str) -> Result<Self, ScriptError> {
@@ -124,6 +125,12 @@ fn put(mut line: ScriptLine<'_>, open: &mut OpenBlock) -> Result<(), String> {
         }
         "run" => open.act(number, TurnAction::Run(text(&mut line)?)),
         "read" => line.exactly("PATH").map(|[path]| open.act(number, TurnAction::Read(path)))?,
+        "call" => {
+            let (name, text) = name_and_text(&mut line, "TOOL")?;
+            let arguments = serde_json::from_str::<Map<String, Value>>(if text.is_empty() { "{}" } else { &text });
+            let arguments = arguments.map_err(|error| format!("the arguments are no JSON object: {error}"))?;
+            open.act(number, TurnAction::Call(name, arguments.into()));
+        }
         "verdict" => open.act(number, TurnAction::Verdict(line.verdict()?)),
         "answer" => {
             let text = line.raw_text(line.rest)?;

@@ -67,6 +67,8 @@ pub(super) enum TurnAction {
     Replace(String, String, String),
     Run(String),
     Read(String),
+    /// Calls the tool with this name, such as that of a server, with these arguments.
+    Call(String, Value),
     /// Puts a file into the round's outbox folder.
     Stage(String, String),
     /// In its raw text, `$NONCE`, `$TREE` and `$CANDIDATE` are replaced.
@@ -132,6 +134,7 @@ impl TurnAction {
             Self::Replace(..) => "replace",
             Self::Run(_) => "run",
             Self::Read(_) => "read",
+            Self::Call(..) => "call",
             Self::Stage(..) => "stage",
             Self::Verdict(_) => "verdict",
             Self::Answer(_) => "answer",

@@ -82,7 +82,7 @@ impl ScenarioPlayer {
             fault: None,
         };
         if asked.is_side_call() {
-            return plain("side", SIDE_CALL_TEXT);
+            return plain("side", asked.helper_document().as_deref().unwrap_or(SIDE_CALL_TEXT));
         }
         let Some((index, block)) = self.block(asked) else { return plain("no block", NO_BLOCK) };
         let Some(turn) = block.turns.get(step) else {

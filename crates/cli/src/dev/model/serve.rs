@@ -2,7 +2,7 @@
 //! [`super::protocol`] writes it.
 
 use super::model_request::{ModelProtocol, ModelRequest};
-use super::protocol::{ModelOperation, ModelRoute};
+use super::protocol::{ModelOperation, ModelRoute, frames};
 use super::request_log::{LoggedRequest, RequestLog};
 use super::scenario::{ErrorReply, TurnFaultKind, USUAL_USAGE};
 use super::scenario_player::{ChosenAnswer, ScenarioPlayer};
@@ -118,7 +118,7 @@ async fn asked(server: &ScenarioServer, route: &ModelRoute, seen: &LoggedRequest
     if chosen.fault == Some(TurnFaultKind::Silent) {
         std::future::pending::<()>().await;
     }
-    respond(&asked, &chosen)
+    respond(&asked, &chosen, route.op)
 }
 
 #[expect(clippy::disallowed_methods, reason = "the scenario asks for a model that is slow, not for an event")]
@@ -128,9 +128,10 @@ async fn think(delay_ms: u64) {
     }
 }
 
-fn respond(asked: &ModelRequest, chosen: &ChosenAnswer) -> Response<ReplyBody> {
+fn respond(asked: &ModelRequest, chosen: &ChosenAnswer, op: ModelOperation) -> Response<ReplyBody> {
     let (protocol, reply) = (asked.protocol, &chosen.reply);
     let (pieces, kind) = match asked.streams {
+        true if op == ModelOperation::Frames => (protocol.events(reply), "application/vnd.amazon.eventstream"),
         true => (protocol.events(reply), "text/event-stream"),
         false => (vec![protocol.document(reply).to_string()], "application/json"),
     };
@@ -144,7 +145,11 @@ fn respond(asked: &ModelRequest, chosen: &ChosenAnswer) -> Response<ReplyBody> {
             (first_half(pieces).into_iter().chain([failure]).collect(), BodyEnd::Close)
         }
     };
-    let pieces = pieces.into_iter().map(Bytes::from).collect();
+    let bytes = |piece: String| match op {
+        ModelOperation::Frames => Bytes::from(frames::framed(&piece)),
+        _ => Bytes::from(piece),
+    };
+    let pieces = pieces.into_iter().map(bytes).collect();
     with_type(Response::new(ReplyBody { pieces, end }), kind)
 }
 

@@ -17,7 +17,7 @@ fn errors_name_their_line() {
     complains(
         "@ maker\nsing a song",
         &expect![
-            "2: unknown verb `sing`; verbs are say, write, replace, run, read, stage, verdict, answer, usage, delay, error, overloaded, failed, cut, hang, silent, raw, refuse, length"
+            "2: unknown verb `sing`; verbs are say, write, replace, run, read, call, stage, verdict, answer, usage, delay, error, overloaded, failed, cut, hang, silent, raw, refuse, length"
         ],
     );
     complains("# nothing\n", &expect!["1: the scenario has no block"]);
@@ -71,6 +71,7 @@ fn asked(protocol: ModelProtocol, tools: Vec<OfferedTool>) -> ModelRequest {
         streams: true,
         tools,
         wants_json: false,
+        helper_schema: serde_json::Value::Null,
         prompt: "Working directory: /work\nRole: maker · attempt 2\n".to_owned(),
         history: vec![ChatMessage::Other],
     }
@@ -223,6 +224,35 @@ fn the_most_specific_block_answers() {
 }
 
 #[test]
+fn tool_of_a_server_is_called_as_each_agent_names_it() {
+    let called = |protocol, tools: Vec<OfferedTool>, step: &str| {
+        let scenario = ModelScenario::parse(&format!("@ any\n{step}\n")).expect("a scenario");
+        let act = &scenario.blocks[0].turns[0].act;
+        let call = super::tools::plan_call(&asked(protocol, tools), act).expect("a call");
+        format!("{} {:?} {:?}", call.name, call.namespace, call.payload)
+    };
+    let spaced = OfferedTool { namespace: Some("mcp__docs".to_owned()), ..tool("find", &[]) };
+    let (chat, responses) = (ModelProtocol::Chat, ModelProtocol::Responses);
+    let found = [
+        called(chat, vec![tool("other__find", &[]), tool("docs__find", &[])], "call docs/find {\"a\":1}"),
+        called(chat, vec![tool("refind", &[]), tool("docs-find", &[])], "call find"),
+        called(responses, vec![spaced], "call docs/find"),
+        called(responses, vec![], "call docs/find"),
+        called(chat, vec![], "call docs/find"),
+        called(chat, vec![], "call find"),
+    ];
+    expect![[r#"
+        docs__find None Object(Object {"a": Number(1)})
+        docs-find None Object(Object {})
+        find Some("mcp__docs") Object(Object {})
+        find Some("mcp__docs") Object(Object {})
+        mcp__docs__find None Object(Object {})
+        find None Object(Object {})"#]]
+    .assert_eq(&found.join("\n"));
+    assert!(ModelScenario::parse("@ any\ncall find [1]\n").is_err(), "arguments are an object");
+}
+
+#[test]
 fn requests_without_a_block_or_without_tools_are_answered() {
     let stage = stage("@ checker\nsay checked\n");
     let chosen = stage.choose(&claude(), 1);
@@ -231,6 +261,13 @@ fn requests_without_a_block_or_without_tools_are_answered() {
     let side = stage.choose(&asked(ModelProtocol::Chat, Vec::new()), 2);
     assert!(side.side);
     assert_eq!(whole(side).text, "Scripted work");
+    let properties = serde_json::json!({ "why": { "type": "STRING" }, "score": { "type": "INTEGER" } });
+    let helper_schema = serde_json::json!({ "type": "OBJECT", "properties": properties });
+    let asked = ModelRequest { wants_json: true, helper_schema, ..asked(ModelProtocol::Gemini, Vec::new()) };
+    let side = stage.choose(&asked, 3);
+    assert!(side.side);
+    let document: serde_json::Value = serde_json::from_str(&whole(side).text).expect("a document");
+    assert_eq!(document, serde_json::json!({ "why": "scripted", "score": 50 }));
 }
 
 #[test]

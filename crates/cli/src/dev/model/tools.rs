@@ -30,6 +30,7 @@ pub(super) fn plan_call(asked: &ModelRequest, act: &TurnAction) -> Option<Scenar
         TurnAction::Replace(path, old, new) => Some(replace(asked, path, old, new)),
         TurnAction::Run(command) => Some(shell(asked, command)),
         TurnAction::Read(path) => Some(read(asked, path)),
+        TurnAction::Call(name, arguments) => Some(named(asked, name, arguments)),
         TurnAction::Stage(name, text) => Some(into_variable(asked, &format!("LOOPWRIGHT_OUTBOX/{name}"), text)),
         TurnAction::End | TurnAction::Verdict(_) | TurnAction::Answer(_) | TurnAction::Refuse | TurnAction::Length => {
             None
@@ -88,6 +89,30 @@ fn read(asked: &ModelRequest, path: &str) -> ScenarioCall {
         }
         None => missing(asked, "Read", json!({ "file_path": absolute(asked, path) })),
     }
+}
+
+/// Calls `TOOL` or `SERVER/TOOL`. Most agents put the name of the server before the tool's, or into its namespace. A tool
+/// that is not offered is called anyway: some agents let their model search for the tools of servers.
+fn named(asked: &ModelRequest, name: &str, arguments: &Value) -> ScenarioCall {
+    let (server, last) = name.split_once('/').map_or((None, name), |(server, last)| (Some(server), last));
+    let is_named = |tool: &&OfferedTool| {
+        let Some(before) = tool.name.strip_suffix(last) else { return false };
+        let is_of_server = server.is_none_or(|server| {
+            before.contains(server) || tool.namespace.as_ref().is_some_and(|space| space.contains(server))
+        });
+        is_of_server && (before.is_empty() || before.ends_with(['_', '-']))
+    };
+    let payload = ToolPayload::Object(arguments.clone());
+    if let Some(tool) = asked.tools.iter().find(is_named) {
+        return call(tool, payload);
+    }
+    let space = server.map(|server| format!("mcp__{server}"));
+    let (name, namespace) = match (asked.protocol, space) {
+        (ModelProtocol::Responses, namespace) => (last.to_owned(), namespace),
+        (_, Some(space)) => (format!("{space}__{last}"), None),
+        (_, None) => (last.to_owned(), None),
+    };
+    ScenarioCall { id: String::new(), name, namespace, payload }
 }
 
 fn shell(asked: &ModelRequest, command: &str) -> ScenarioCall {

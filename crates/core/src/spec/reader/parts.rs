@@ -2,6 +2,7 @@
 
 use super::value::{SpecFields, SpecValue};
 use crate::attack::AttackRole;
+use crate::spec::agents::agent_words;
 use crate::spec::tree::YamlValue;
 use crate::spec::{
     ActionKind, AgentSpec, AgentUse, ApprovalRule, Argv, AskPlace, AttackSpec, BudgetSpec, Ceilings, ItemJoin,
@@ -17,16 +18,17 @@ pub(crate) fn agents(at: &SpecValue<'_>) -> Option<BTreeMap<Role, AgentSpec>> {
 }
 
 fn agent(at: &SpecValue<'_>) -> Option<AgentSpec> {
-    let words = AgentUse::ALL.map(|agent| (agent.word(), agent));
+    let words: Vec<(&str, &str)> = agent_words().into_iter().map(|word| (word, word)).collect();
     if let YamlValue::Text(_) = at.node.value {
-        return at.word(&words).map(AgentSpec::new);
+        return at.word(&words).and_then(AgentSpec::named);
     }
-    let fields = at.fields("use model provider tools run script fallback cost budget")?;
+    let fields = at.fields("use model provider tools mcp_servers run script fallback cost budget")?;
     let agent = fields.required("use", "claude", |at| at.word(&words));
-    let mut spec = AgentSpec::new(agent.unwrap_or(AgentUse::Claude));
+    let mut spec = agent.and_then(AgentSpec::named).unwrap_or_else(|| AgentSpec::new(AgentUse::Claude));
     spec.model = fields.option("model", SpecValue::text);
     spec.provider = fields.option("provider", SpecValue::text);
     fields.set("tools", &mut spec.tools, SpecValue::texts);
+    fields.set("mcp_servers", &mut spec.mcp_servers, SpecValue::texts);
     fields.set("run", &mut spec.run, SpecValue::argv);
     spec.script = fields.option("script", SpecValue::text);
     fields.set("fallback", &mut spec.fallback, SpecValue::texts);

@@ -1,6 +1,7 @@
 //! Rules of the agents of roles, in loop files and in configuration files.
 
 use super::{RuleViolation, Rules, paths};
+use crate::spec::agents::agent_words;
 use crate::spec::path::SpecPath;
 use crate::spec::problem::quoted;
 use crate::spec::reader::value::listed;
@@ -24,6 +25,7 @@ fn one(rules: &mut Rules, path: &SpecPath, agent: &AgentSpec) {
     script(rules, path, agent);
     fallback(rules, path, agent);
     provider(rules, path, agent);
+    mcp_servers(rules, path, agent);
     if agent.cost.is_some() && agent.agent != AgentUse::Command {
         let what = format!("`{path}.cost` is only for `use: command`: the usage of other agents is counted");
         rules.report(path.key("cost"), what, "leave `cost` out");
@@ -45,16 +47,26 @@ fn provider(rules: &mut Rules, path: &SpecPath, agent: &AgentSpec) {
     }
 }
 
+fn mcp_servers(rules: &mut Rules, path: &SpecPath, agent: &AgentSpec) {
+    if let (AgentUse::Command | AgentUse::Scripted, false) = (agent.agent, agent.mcp_servers.is_empty()) {
+        let what = format!("`{path}` uses `{}`, which starts no servers for its tools", agent.agent.word());
+        rules.report(path.key("mcp_servers"), what, "leave `mcp_servers` out");
+    }
+    for (at, name) in agent.mcp_servers.iter().enumerate().filter(|(_, name)| !is_provider_name(name)) {
+        let what = format!("{} is not the name of a server", quoted(name));
+        let hint = "letters, digits and dashes, as in `mcp_servers:` of your configuration";
+        rules.report(path.key("mcp_servers").index(at), what, hint);
+    }
+}
+
 fn fallback(rules: &mut Rules, path: &SpecPath, agent: &AgentSpec) {
     let mut before = vec![AgentSpec { fallback: Vec::new(), ..agent.clone() }];
     for (at, word) in agent.fallback.iter().enumerate() {
         let path = path.key("fallback").index(at);
         match agent.parse_fallback(word) {
             Err(what) => {
-                let hint = format!(
-                    "`AGENT`, `AGENT/MODEL` or `AGENT@PROVIDER/MODEL`, with one of {}",
-                    listed(&AgentUse::ALL.map(AgentUse::word))
-                );
+                let hint =
+                    format!("`AGENT`, `AGENT/MODEL` or `AGENT@PROVIDER/MODEL`, with one of {}", listed(&agent_words()));
                 rules.object_with(path, what, Some(hint));
             }
             Ok(next) if before.contains(&next) => {

@@ -4,7 +4,7 @@
 use super::super::driver::{AgentStreamReader, LINE_MAX};
 use super::super::stream_observer::{StreamObserver, UsageFigure};
 use super::super::tools::unsupported_error;
-use super::super::{AgentInvocation, json};
+use super::super::{AgentInvocation, json, mcp_servers};
 use super::policy::{self, AcpPolicy};
 use super::profile::AcpAgentProfile;
 use super::protocol::{
@@ -13,6 +13,7 @@ use super::protocol::{
 };
 use crate::proc::{FeedError, RunEnd, StdinFeed};
 use loopwright_core::budget::BudgetLimit;
+use loopwright_core::config::ModelEffort;
 use loopwright_core::provider::{ProviderTrouble, TroubleKind};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -31,6 +32,10 @@ pub(super) struct AcpConversation {
     prompt: String,
     cwd: PathBuf,
     model: Option<String>,
+    /// How long its model thinks, if the user sets that.
+    effort: Option<&'static str>,
+    /// The servers for its tools, as the session gets them.
+    servers: Value,
     tokens_most: Option<u64>,
     stage: Stage,
     /// The number of the open call.
@@ -71,6 +76,12 @@ impl AcpConversation {
             prompt: invocation.prompt.clone(),
             cwd: invocation.view.inside_path(&invocation.workspace),
             model: invocation.model.clone(),
+            effort: invocation.options.effort.map(ModelEffort::word),
+            servers: mcp_servers::for_session(if known.takes_servers_from_session() {
+                &invocation.mcp_servers
+            } else {
+                &[]
+            }),
             tokens_most: invocation.limits.tokens,
             stage: Stage::Greeting,
             open: 0,
@@ -158,7 +169,7 @@ impl AcpConversation {
     fn answered(&mut self, message: &AcpMessage, hearing: &mut StreamObserver<'_>) {
         match (std::mem::replace(&mut self.stage, Stage::Over), &message.error) {
             (Stage::Over, _) => self.odd += 1,
-            (Stage::Change(change, _), Some(failure)) => self.not_changed(change.what, failure, hearing),
+            (Stage::Change(change, rest), Some(failure)) => self.not_changed(change.what, rest, failure, hearing),
             (_, Some(failure)) => self.failed(failure, hearing),
             (Stage::Greeting, None) => self.greeted(message.result(), hearing),
             (Stage::Session, None) => self.opened(message.result(), hearing),
@@ -173,12 +184,22 @@ impl AcpConversation {
         self.over(hearing);
     }
 
-    fn not_changed(&mut self, what: SessionSetting, failure: &AcpFailure, hearing: &mut StreamObserver<'_>) {
+    fn not_changed(
+        &mut self,
+        what: SessionSetting,
+        rest: VecDeque<SessionChange>,
+        failure: &AcpFailure,
+        hearing: &mut StreamObserver<'_>,
+    ) {
         let (refused, hint) = match what {
             SessionSetting::Model => no_model(self.model.as_deref()),
             SessionSetting::Mode if self.policy.needs_mode() => policy::no_mode(),
             // The sandbox confines it anyway.
             SessionSetting::Mode => return self.send_prompt(hearing),
+            SessionSetting::Effort => {
+                hearing.note(&format!("the agent refuses another effort: {}", json::first_line(&failure.text())));
+                return self.next(rest, hearing);
+            }
         };
         self.refuse((format!("{refused} ({})", json::first_line(&failure.text())), hint), hearing);
     }
@@ -193,7 +214,7 @@ impl AcpConversation {
         }
         self.version = greeting.agent_info.and_then(|info| info.version);
         self.stage = Stage::Session;
-        let sent = self.call("session/new", &json!({ "cwd": self.cwd, "mcpServers": [] }));
+        let sent = self.call("session/new", &json!({ "cwd": self.cwd, "mcpServers": self.servers }));
         self.sent(sent, hearing);
     }
 
@@ -204,13 +225,23 @@ impl AcpConversation {
         self.session.clone_from(&session.session_id);
         let model = self.model.clone().or_else(|| session.model());
         hearing.started(model.as_deref(), self.version.as_deref());
-        match self.changes(&session) {
+        let effort = self.effort.map(|effort| session.change_effort(effort).ok_or(effort));
+        if let Some(Err(effort)) = effort {
+            hearing.note(&format!("the agent offers no effort `{effort}` for its model"));
+        }
+        let effort = effort.and_then(Result::ok).flatten();
+        match self.changes(&session, effort) {
             Ok(changes) => self.next(changes, hearing),
             Err(refusal) => self.refuse(refusal, hearing),
         }
     }
 
-    fn changes(&self, session: &AcpSession) -> Result<VecDeque<SessionChange>, (String, String)> {
+    /// The changes before the brief. The mode is the last one: it restricts the agent.
+    fn changes(
+        &self,
+        session: &AcpSession,
+        effort: Option<SessionChange>,
+    ) -> Result<VecDeque<SessionChange>, (String, String)> {
         let modes = session.modes();
         let mode = self.policy.mode(&modes)?.and_then(|id| session.change_mode(id));
         let model = match &self.model {
@@ -219,7 +250,7 @@ impl AcpConversation {
             Some(model) => session.change_model(model).ok_or_else(|| no_model(Some(model)))?,
             None => None,
         };
-        Ok(model.into_iter().chain(mode).collect())
+        Ok(model.into_iter().chain(effort).chain(mode).collect())
     }
 
     fn next(&mut self, mut changes: VecDeque<SessionChange>, hearing: &mut StreamObserver<'_>) {

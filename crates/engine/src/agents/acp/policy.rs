@@ -14,6 +14,8 @@ pub(super) struct AcpPolicy {
     fetches: bool,
     hold: ToolRestraint,
     default_asks: bool,
+    /// The names of the servers that the role may use.
+    servers: Vec<String>,
 }
 
 /// The mechanism that restricts an agent to its tools.
@@ -42,7 +44,8 @@ impl AcpPolicy {
             (false, _) if invocation.view.is_read_only() => ToolRestraint::Walls,
             _ => ToolRestraint::Mode,
         };
-        Ok(Self { edits, runs, fetches: has(AgentTool::WebFetch), hold, default_asks })
+        let servers = invocation.mcp_servers.iter().map(|server| server.name.to_ascii_lowercase()).collect();
+        Ok(Self { edits, runs, fetches: has(AgentTool::WebFetch), hold, default_asks, servers })
     }
 
     /// Whether a request is allowed. The program sets the kind. A title may be a model's text, so it counts only if
@@ -65,8 +68,26 @@ impl AcpPolicy {
             "bash" | "shell" | "execute" | "run_shell_command" => self.runs,
             "fetch" | "web_fetch" | "webfetch" | "web_search" => self.fetches,
             // An agent that may run commands can do anything that its sandbox allows.
-            _ => self.edits && self.runs,
+            name => (self.edits && self.runs) || self.is_of_server(name),
         }
+    }
+
+    /// Whether a name is that of a tool of a server: `docs__search`, `mcp__docs__search`, `docs: search` or
+    /// `search (docs MCP Server)`.
+    fn is_of_server(&self, name: &str) -> bool {
+        let is_word = |text: &str| {
+            let mut letters = text.bytes();
+            letters.any(|byte| byte.is_ascii_alphanumeric())
+                && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+        };
+        let bare = name.strip_prefix("mcp__").unwrap_or(name);
+        self.servers.iter().any(|server| {
+            let after = bare.strip_prefix(server.as_str());
+            let tool = after
+                .and_then(|rest| rest.strip_prefix(": ").or_else(|| rest.strip_prefix(['_', '-'])))
+                .or_else(|| name.strip_suffix(&format!(" ({server} mcp server)")));
+            tool.is_some_and(is_word)
+        })
     }
 
     /// The mode to switch to, if any.

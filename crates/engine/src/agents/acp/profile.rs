@@ -6,7 +6,7 @@ use super::super::AgentInvocation;
 use super::super::driver::{in_home, launch_env, own_folder};
 use super::super::providers::provider_of_model;
 use super::super::steering_files::STEERING_PLACES;
-use super::super::{AgentError, codex, gemini, opencode};
+use super::super::{AgentError, codex, gemini, mcp_servers, opencode};
 use loopwright_core::budget::Tokens;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -106,6 +106,21 @@ impl AcpAgentProfile {
     /// Whether a variable sets its model, so that its session need not offer a choice.
     pub(super) fn takes_model_from_variable(self) -> bool {
         matches!(self, Self::Copilot | Self::Opencode)
+    }
+
+    /// Whether it takes the servers for its tools from a session. Copilot takes only those with an address.
+    pub(super) fn takes_servers_from_session(self) -> bool {
+        self != Self::Copilot
+    }
+
+    /// Arguments with the servers for its tools, if it does not take them from a session.
+    pub(super) fn server_args(self, invocation: &AgentInvocation) -> Vec<String> {
+        if self.takes_servers_from_session() || invocation.mcp_servers.is_empty() {
+            return Vec::new();
+        }
+        let more = [("type", "local".into()), ("tools", json!(["*"]))];
+        let servers = json!({ "mcpServers": mcp_servers::by_name(invocation, &more) });
+        vec!["--additional-mcp-config".to_owned(), servers.to_string()]
     }
 
     /// Settings files below HOME. Writing one also creates the folder of its settings.

@@ -165,6 +165,7 @@ pub(super) struct SessionChange {
 pub(super) enum SessionSetting {
     Mode,
     Model,
+    Effort,
 }
 
 impl AcpSession {
@@ -208,6 +209,14 @@ impl AcpSession {
         let params = json!({ "sessionId": self.session_id, "modelId": id });
         let change = SessionChange { what: SessionSetting::Model, method: "session/set_model", params };
         offered.map(|_| Some(change))
+    }
+
+    /// The change to an effort, which is empty if the session already has it; `None` if it does not offer it.
+    pub(super) fn change_effort(&self, effort: &str) -> Option<Option<SessionChange>> {
+        let setting = self.setting("thought_level")?;
+        let is_offered = setting.options.iter().any(|choice| choice.holds(effort, GROUPS_MAX));
+        let change = || self.set(setting, SessionSetting::Effort, effort);
+        is_offered.then(|| (setting.current() != Some(effort)).then(change))
     }
 
     /// Whether it lets its client choose a model, and now uses another one. Some programs put their provider before the

@@ -481,3 +481,59 @@ fn altered_conversations_cause_no_panic() {
         }
     }
 }
+
+#[tokio::test]
+async fn session_gets_the_servers_and_their_tools_are_allowed_to_a_role_that_only_reads() {
+    let mut play = Play::new(Role::Checker);
+    play.invocation.mcp_servers = crate::agents::tests::with_server(Role::Checker).mcp_servers;
+    let body = r#"
+reply(recv(), {"protocolVersion": 1})
+opening = recv(); reply(opening, {"sessionId": "s1", "modes": {"currentModeId": "x", "availableModes": [{"id": "x", "name": "x"}, {"id": "ask", "name": "ask"}]}})
+changed = recv(); reply(changed, {})
+call = recv()
+good = ["mcp__my-docs__search", "my-docs__search", "my-docs: search", "search (my-docs MCP Server)"]
+bad = ["my-docs__", "my-docs says hello", "my-docs: rm -rf /", "other: search", "other__search", "a b (my-docs MCP Server)"]
+titles = [*good, *bad]
+answers = [ask(i, {"title": title}, *ALL)["optionId"] for i, title in enumerate(titles)]
+count = [[answer for answer in part if answer == "o-allow_once"] for part in (answers[:len(good)], answers[len(good):])]
+say(json.dumps([opening["params"]["mcpServers"], len(count[0]), len(count[1])], sort_keys=True))
+end(call)
+"#;
+    let outcome = play.run(body).await;
+    expect![[r#"[[{"args": ["--stdio"], "command": "docs-server", "env": [{"name": "ROOT", "value": "/srv/\"docs\""}], "name": "my-docs"}], 4, 0]"#]].assert_eq(&outcome.text);
+}
+
+#[tokio::test]
+async fn effort_is_set_where_the_session_offers_it_and_noted_where_it_does_not() {
+    let mut play = Play::maker();
+    play.invocation.options.effort = Some(loopwright_core::config::ModelEffort::High);
+    let body = r#"
+reply(recv(), {"protocolVersion": 1})
+reply(recv(), {"sessionId": "s1", "configOptions": [{"id": "how-long", "category": "thought_level", "type": "select", "currentValue": "low", "options": [{"value": "low", "name": "L"}, {"value": "LEVEL", "name": "H"}]}]})
+first = recv()
+if first["method"] == "session/set_config_option":
+    ANSWER
+    say(json.dumps(first["params"]))
+    first = recv()
+say(" " + first["method"])
+end(first)
+"#;
+    let run = async |level: &str, answer: &str| {
+        let body = body.replace("LEVEL", level).replace("ANSWER", answer);
+        let (outcome, seen) = play.tried(&body, &CancelToken::new()).await;
+        (outcome.expect("the peer starts").text, seen.join("\n"))
+    };
+    let notes = |seen: &str, text: &str| {
+        let bytes = format!("{:?}", text.as_bytes());
+        seen.contains(bytes.trim_matches(['[', ']']))
+    };
+    let asked = r#"{"sessionId": "s1", "configId": "how-long", "value": "high"}"#;
+    let (text, _) = run("high", "reply(first, {})").await;
+    assert!(text.contains("session/prompt"), "{text}");
+    let parsed: serde_json::Value = serde_json::from_str(text.trim_end_matches(" session/prompt")).expect("parameters");
+    assert_eq!(parsed, serde_json::from_str::<serde_json::Value>(asked).expect("JSON"));
+    let (text, seen) = run("high", "fail(first, -32602, 'not for this model')").await;
+    assert!(text.contains("session/prompt") && notes(&seen, "refuses another effort: not for this model"), "{seen}");
+    let (text, seen) = run("deep", "reply(first, {})").await;
+    assert!(!text.contains("configId") && notes(&seen, "offers no effort `high` for its model"), "{text} {seen}");
+}

@@ -236,3 +236,16 @@ async fn pinned_program_still_knows_every_option() {
 fn hundred_megabytes_on_one_line_are_read_in_bounded_memory() {
     survives_endless_line(&DIALECT);
 }
+
+#[test]
+fn server_is_on_the_command_line_and_its_tools_are_allowed() {
+    let launch = (DIALECT.launch)(&crate::agents::tests::with_server(Role::Checker)).expect("a launch");
+    let args: Vec<&str> = launch.args.iter().filter_map(|arg| arg.to_str()).collect();
+    let after = |name: &str| args.iter().position(|arg| *arg == name).and_then(|at| args.get(at + 1)).copied();
+    assert_eq!(after("--tools"), Some("Read,Glob,Grep"));
+    assert_eq!(after("--allowedTools"), Some("Read,Glob,Grep,mcp__my-docs"));
+    let servers: Value = serde_json::from_str(after("--mcp-config").expect("servers")).expect("JSON");
+    let server =
+        serde_json::json!({ "command": "docs-server", "args": ["--stdio"], "env": { "ROOT": "/srv/\"docs\"" } });
+    assert_eq!(servers, serde_json::json!({ "mcpServers": { "my-docs": server } }));
+}

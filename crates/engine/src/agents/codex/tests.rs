@@ -192,3 +192,17 @@ async fn pinned_program_still_knows_every_option() {
 fn hundred_megabytes_on_one_line_are_read_in_bounded_memory() {
     survives_endless_line(&DIALECT);
 }
+
+#[test]
+fn server_is_a_setting_and_its_tools_need_no_approval() {
+    let launch = (DIALECT.launch)(&crate::agents::tests::with_server(Role::Checker)).expect("a launch");
+    let args: Vec<&str> = launch.args.iter().filter_map(|arg| arg.to_str()).collect();
+    let servers: Vec<&&str> = args.iter().filter(|arg| arg.starts_with("mcp_servers.")).collect();
+    let expected = [
+        r#"mcp_servers.my-docs.command="docs-server""#,
+        r#"mcp_servers.my-docs.args=["--stdio"]"#,
+        r#"mcp_servers.my-docs.env={ROOT="/srv/\"docs\""}"#,
+        r#"mcp_servers.my-docs.default_tools_approval_mode="approve""#,
+    ];
+    assert_eq!(servers, expected.iter().collect::<Vec<_>>());
+}

@@ -260,3 +260,35 @@ fn pinned_program_still_knows_every_variable_and_setting() {
 fn hundred_megabytes_on_one_line_are_read_in_bounded_memory() {
     survives_endless_line(&DIALECT);
 }
+
+#[test]
+fn server_is_in_its_settings_and_is_trusted() {
+    let launch = (DIALECT.launch)(&crate::agents::tests::with_server(Role::Checker)).expect("a launch");
+    let settings: Value = serde_json::from_slice(&launch.files[0].1).expect("JSON");
+    let server =
+        json!({ "command": "docs-server", "args": ["--stdio"], "env": { "ROOT": "/srv/\"docs\"" }, "trust": true });
+    assert_eq!(settings["mcpServers"], json!({ "my-docs": server }));
+    // A list of tools would exclude those of the server.
+    assert!(settings["tools"]["core"].as_array().is_some_and(|names| names.contains(&json!("mcp_my-docs_*"))));
+}
+
+#[test]
+fn effort_is_a_number_of_tokens_or_a_word_after_the_models_generation() {
+    for (model, effort, expected) in [
+        (Some("gemini-2.5-pro"), ModelEffort::Low, json!([{ "model": "gemini-2.5-pro" }, { "thinkingBudget": 1024 }])),
+        (
+            Some("google/gemini-3-pro-preview"),
+            ModelEffort::High,
+            json!([{ "model": "gemini-3-pro-preview" }, { "thinkingLevel": "HIGH" }]),
+        ),
+        (None, ModelEffort::Minimal, json!([{ "overrideScope": "core" }, { "thinkingLevel": "MINIMAL" }])),
+    ] {
+        let mut start = AgentInvocation { model: model.map(str::to_owned), ..invocation(Role::Maker) };
+        start.options.effort = Some(effort);
+        let launch = (DIALECT.launch)(&start).expect("a launch");
+        let settings: Value = serde_json::from_slice(&launch.files[0].1).expect("JSON");
+        let change = &settings["modelConfigs"]["customOverrides"][0];
+        let found = json!([change["match"], change["modelConfig"]["generateContentConfig"]["thinkingConfig"]]);
+        assert_eq!(found, expected);
+    }
+}

@@ -262,3 +262,11 @@ fn pinned_program_still_knows_every_variable_and_setting() {
 fn hundred_megabytes_on_one_line_are_read_in_bounded_memory() {
     survives_endless_line(&DIALECT);
 }
+
+#[test]
+fn server_is_in_its_configuration_and_its_tools_are_allowed() {
+    let config = config_of(&crate::agents::tests::with_server(Role::Checker));
+    let server = json!({ "type": "local", "command": ["docs-server", "--stdio"], "environment": { "ROOT": "/srv/\"docs\"" }, "enabled": true });
+    assert_eq!(config["mcp"], json!({ "my-docs": server }));
+    assert_eq!((&config["permission"]["my-docs_*"], &config["permission"]["*"]), (&json!("allow"), &json!("deny")));
+}

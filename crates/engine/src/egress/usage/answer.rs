@@ -3,7 +3,7 @@
 
 use super::answer_shape::AnswerShape;
 use super::document::{self, Document};
-use super::fields::UsageFields;
+use super::fields::{ReadUsage, UsageFields};
 use super::request_copy::RequestFacts;
 use super::splitter::{DocumentSplitter, Form};
 use super::tally::{RequestSlot, UsageTally};
@@ -154,6 +154,10 @@ impl AnswerUsage {
 
     /// Adds received bytes of the answer.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
+        if self.down == 0 && !self.shape.is_typed && starts_events(bytes) {
+            // A server that forgot to name the type.
+            self.splitter = DocumentSplitter::new(Form::Events);
+        }
         self.down = self.down.saturating_add(bytes.len() as u64);
         self.recorder.received(bytes.len() as u64);
         self.shape.push(bytes);
@@ -218,11 +222,11 @@ impl AnswerUsage {
         self.is_dear |= doc.tier.is_some_and(|tier| !USUAL_TIERS.contains(&tier.as_str()));
         let has_usage = doc.usage.is_some();
         match doc.usage {
-            Some(Some(fields)) => {
+            Some(ReadUsage::Figures(fields)) => {
                 self.is_dear |= fields.is_fast;
                 self.fields = Some(self.fields.unwrap_or_default().max_by_figure(fields));
             }
-            Some(None) => self.is_odd = true,
+            Some(ReadUsage::Odd) => self.is_odd = true,
             None => (),
         }
         self.count();
@@ -234,7 +238,7 @@ impl AnswerUsage {
             Some("response.completed" | "response.incomplete") if has_usage => self.mark_reported(),
             Some("error" | "response.failed") => self.failed(),
             // Chat completions have no type, and report their usage once, at their end.
-            None if has_usage && self.splitter.form == Form::Events && !is_running => self.mark_reported(),
+            None if has_usage && self.splitter.form != Form::Document && !is_running => self.mark_reported(),
             Some(_) | None if doc.is_error => self.failed(),
             Some(kind) => self.has_begun |= !PRELUDES.contains(&kind),
             None => self.has_begun = true,
@@ -273,6 +277,11 @@ impl AnswerUsage {
         }
         self.tally.judge();
     }
+}
+
+/// Whether the first bytes of an answer are those of a stream of events.
+fn starts_events(bytes: &[u8]) -> bool {
+    [&b"data:"[..], b"event:", b": "].iter().any(|start| bytes.starts_with(start))
 }
 
 impl Drop for AnswerUsage {

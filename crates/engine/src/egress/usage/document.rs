@@ -1,7 +1,7 @@
 //! One JSON document of a provider's answer: the model, the tier, the usage, the reason for which the model stopped,
 //! and its error. All other content, such as the model's text, is skipped.
 
-use super::fields::UsageFields;
+use super::fields::{ReadUsage, UsageFields};
 use super::{stop_fields, text_bytes};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -21,8 +21,8 @@ pub(super) struct Document {
     pub(super) model: Option<String>,
     /// The tier of service (OpenAI).
     pub(super) tier: Option<String>,
-    /// Its usage, which is empty if it cannot be read.
-    pub(super) usage: Option<Option<UsageFields>>,
+    /// Its usage.
+    pub(super) usage: Option<ReadUsage>,
     pub(super) is_error: bool,
     /// The message of its error, with the error's type or code.
     pub(super) error: Option<String>,
@@ -52,7 +52,9 @@ struct Raw {
     choices: Option<Box<RawValue>>,
     candidates: Option<Box<RawValue>>,
     delta: Option<Box<RawValue>>,
+    #[serde(alias = "stopReason")]
     stop_reason: Option<Box<RawValue>>,
+    code: Option<Box<RawValue>>,
     incomplete_details: Option<Box<RawValue>>,
     output: Option<Box<RawValue>>,
     #[serde(rename = "promptFeedback")]
@@ -74,8 +76,18 @@ impl Raw {
     }
 
     fn error_message(&self) -> Option<String> {
-        let error = self.error.as_deref().filter(|error| error.get().len() <= ERROR_MAX)?;
-        stop_fields::error_message(error)
+        let is_short = |text: &&RawValue| text.get().len() <= ERROR_MAX;
+        let Some(error) = self.error.as_deref() else { return self.bare_error() };
+        is_short(&error).then(|| stop_fields::error_message(error)).flatten()
+    }
+
+    /// The error of an event of OpenAI's Responses that is nothing else: its code and message have no object of their own.
+    fn bare_error(&self) -> Option<String> {
+        let text =
+            |value: &Option<Box<RawValue>>| -> Option<String> { serde_json::from_str(value.as_ref()?.get()).ok() };
+        text(&self.kind).filter(|kind| kind == "error")?;
+        let message = text(&self.message)?;
+        Some(text(&self.code).map_or_else(|| message.clone(), |code| format!("{code}: {message}")))
     }
 }
 
@@ -109,7 +121,7 @@ impl From<Raw> for Document {
         let inner = wrapped.map(Self::from).unwrap_or_default();
         let usage = raw.usage.or(raw.usage_metadata).filter(|usage| usage.get().starts_with('{'));
         let read_usage = |usage: Box<RawValue>| {
-            Some(usage.get()).filter(|usage| usage.len() <= USAGE_MAX).and_then(UsageFields::read)
+            if usage.get().len() > USAGE_MAX { Some(ReadUsage::Odd) } else { UsageFields::read(usage.get()) }
         };
         let kind = name(raw.kind);
         let is_event = kind.as_deref().is_some_and(|kind| kind == "message_start" || kind.starts_with("response."));
@@ -120,7 +132,7 @@ impl From<Raw> for Document {
             kind,
             model: name(raw.model.or(raw.model_version)).or(inner.model),
             tier: name(raw.service_tier).or(inner.tier),
-            usage: usage.map(read_usage).or(inner.usage),
+            usage: usage.and_then(read_usage).or(inner.usage),
             is_error: raw.error.is_some_and(|error| error.get().starts_with(['{', '"'])),
             text: 0,
         }

@@ -24,31 +24,36 @@ pub(super) struct UsageFields {
 }
 
 impl UsageFields {
-    /// Reads a usage object; `None` if it cannot be read, or has no known figure.
-    pub(super) fn read(json: &str) -> Option<Self> {
-        let value: Value = serde_json::from_str(json).ok()?;
+    /// Reads a usage object; `None` if it has no known figure.
+    pub(super) fn read(json: &str) -> Option<ReadUsage> {
+        let Ok(value) = serde_json::from_str(json) else { return Some(ReadUsage::Odd) };
+        Self::read_figures(&value).map_or(Some(ReadUsage::Odd), |found| found.map(ReadUsage::Figures))
+    }
+
+    /// The outer `None` means that a figure is not a count.
+    fn read_figures(value: &Value) -> Option<Option<Self>> {
         let figure = |names: &[&str]| {
-            names.iter().try_fold(None, |found: Option<u64>, name| Some(found.or(number(&value, name)?)))
+            names.iter().try_fold(None, |found: Option<u64>, name| Some(found.or(number(value, name)?)))
         };
-        let input = figure(&["/input_tokens", "/prompt_tokens", "/promptTokenCount"])?;
-        let output = figure(&["/output_tokens", "/completion_tokens", "/candidatesTokenCount"])?;
+        let input = figure(&["/input_tokens", "/prompt_tokens", "/promptTokenCount", "/inputTokens"])?;
+        let output = figure(&["/output_tokens", "/completion_tokens", "/candidatesTokenCount", "/outputTokens"])?;
         if input.is_none() && output.is_none() {
-            return None;
+            return Some(None);
         }
         let or_none = |found: Option<u64>| found.unwrap_or(0);
         let cached =
             ["/input_tokens_details/cached_tokens", "/prompt_tokens_details/cached_tokens", "/cachedContentTokenCount"];
-        Some(Self {
+        Some(Some(Self {
             input: or_none(input),
             output: or_none(output),
             cached: or_none(figure(&cached)?),
-            cache_read: or_none(figure(&["/cache_read_input_tokens"])?),
-            cache_write: or_none(figure(&["/cache_creation_input_tokens"])?),
+            cache_read: or_none(figure(&["/cache_read_input_tokens", "/cacheReadInputTokens"])?),
+            cache_write: or_none(figure(&["/cache_creation_input_tokens", "/cacheWriteInputTokens"])?),
             thoughts: or_none(figure(&["/thoughtsTokenCount"])?),
             tools: or_none(figure(&["/toolUsePromptTokenCount"])?),
             is_running: figure(&["/promptTokenCount", "/candidatesTokenCount"])?.is_some(),
             is_fast: value.get("speed").and_then(Value::as_str).is_some_and(|speed| speed != "standard"),
-        })
+        }))
     }
 
     /// The maximum of two reports, figure by figure: a reported figure never decreases.
@@ -79,11 +84,24 @@ impl UsageFields {
     }
 }
 
+/// A usage object with something in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ReadUsage {
+    /// Its figures.
+    Figures(UsageFields),
+    /// It cannot be read, so the cost of its answer is not known.
+    Odd,
+}
+
+/// The most tokens of one kind that an answer can have. No model has a context of a tenth of that, so a larger figure has
+/// another unit, or is wrong.
+const FIGURE_MAX: u64 = 100_000_000;
+
 /// A figure by its JSON path, if it has one; `None` for a value that is not a count, because that makes the whole object
 /// unreadable.
 fn number(usage: &Value, place: &str) -> Option<Option<u64>> {
     match usage.pointer(place) {
         None | Some(Value::Null) => Some(None),
-        Some(figure) => figure.as_u64().map(Some),
+        Some(figure) => figure.as_u64().filter(|figure| *figure <= FIGURE_MAX).map(Some),
     }
 }

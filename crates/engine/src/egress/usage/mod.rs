@@ -6,6 +6,7 @@ mod answer;
 mod answer_shape;
 mod document;
 mod fields;
+mod frames;
 mod request_copy;
 mod splitter;
 mod stop_fields;

@@ -20,22 +20,30 @@ pub(crate) struct RequestFacts {
 
 /// The beginning of a request's body; clones share it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct RequestCopy(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct RequestCopy(Arc<Mutex<KeptBody>>);
+
+#[derive(Debug, Default)]
+struct KeptBody {
+    bytes: Vec<u8>,
+    is_cut: bool,
+}
 
 impl RequestCopy {
     /// Adds sent bytes.
     pub(crate) fn push(&self, bytes: &[u8]) {
         let mut copy = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let room = COPY_MAX.saturating_sub(copy.len());
-        copy.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        let room = COPY_MAX.saturating_sub(copy.bytes.len());
+        copy.is_cut |= bytes.len() > room;
+        copy.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 
     /// The facts of the body, and frees the copy.
     pub(crate) fn take_facts(&self) -> RequestFacts {
         let copy = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut facts = RequestFacts::default();
+        // What comes after a cut is not known. Only an agent's work is that long, and work has tools.
+        let mut facts = RequestFacts { has_tools: copy.is_cut, ..RequestFacts::default() };
         // A body that was cut off names its model if the name came before the cut.
-        let _ = serde_json::Deserializer::from_slice(&copy).deserialize_map(FactFinder(&mut facts));
+        let _ = serde_json::Deserializer::from_slice(&copy.bytes).deserialize_map(FactFinder(&mut facts));
         facts.model = facts.model.filter(|model| !model.is_empty());
         facts
     }
@@ -55,7 +63,11 @@ impl<'de> Visitor<'de> for FactFinder<'_> {
         while let Some(key) = map.next_key::<Cow<'_, str>>()? {
             match &*key {
                 "model" => self.0.model = Some(map.next_value()?),
-                "tools" => self.0.has_tools = !map.next_value::<Vec<IgnoredAny>>()?.is_empty(),
+                "tools" => {
+                    let tools = map.next_value::<Option<Vec<IgnoredAny>>>()?;
+                    self.0.has_tools |= tools.is_some_and(|tools| !tools.is_empty());
+                }
+                "toolConfig" => self.0.has_tools |= map.next_value::<Option<IgnoredAny>>()?.is_some(),
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
@@ -74,6 +86,7 @@ mod tests {
             (r#"{"messages":[{"model":"other"}],"model":"claude-opus-5-5"}"#, Some("claude-opus-5-5")),
             (r#"{"model":"early","messages":[{"content":"cut o"#, Some("early")),
             (r#"{"messages":[{"model":"other"}]}"#, None),
+            (r#"{"tools":null,"model":"after"}"#, Some("after")),
             (r#"{"model":7}"#, None),
             (r#"{"model":""}"#, None),
             ("no JSON", None),
@@ -91,7 +104,8 @@ mod tests {
         let copy = RequestCopy::default();
         copy.push(br#"{"model":"first","messages":""#);
         (0..20).for_each(|_| copy.push(&vec![b'x'; 1 << 20]));
-        assert!(copy.0.lock().expect("no panic").len() <= COPY_MAX);
-        assert_eq!(copy.take_facts().model.as_deref(), Some("first"));
+        assert!(copy.0.lock().expect("no panic").bytes.len() <= COPY_MAX);
+        let facts = copy.take_facts();
+        assert_eq!((facts.model.as_deref(), facts.has_tools), (Some("first"), true));
     }
 }

@@ -85,7 +85,7 @@ pub(super) fn has_refusal(output: Option<&RawValue>) -> bool {
 pub(super) fn error_message(error: &RawValue) -> Option<String> {
     let value: Value = serde_json::from_str(error.get()).ok()?;
     if let Some(text) = value.as_str() {
-        return Some(text.to_owned());
+        return Some(text.to_owned()).filter(|text| !text.is_empty());
     }
     let part = |name: &str| value.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
     let kind = part("code").or(part("type")).or(part("status"));
@@ -93,6 +93,9 @@ pub(super) fn error_message(error: &RawValue) -> Option<String> {
     let delay = value.get("details").and_then(Value::as_array).into_iter().flatten();
     let delay = delay.filter_map(|detail| detail.get("retryDelay")?.as_str()).next();
     let delay = delay.map(|delay| format!("; retry in {delay}")).unwrap_or_default();
+    // A stream has no status of its own for this error, so its number is kept.
+    let status = value.get("code").and_then(Value::as_u64).filter(|code| (400..600).contains(code));
+    let delay = status.map_or_else(String::new, |status| format!(" (status code {status})")) + &delay;
     match (kind, part("message")) {
         (Some(kind), Some(message)) => Some(format!("{kind}: {message}{delay}")),
         (kind, message) => message.or(kind).map(|text| format!("{text}{delay}")),
@@ -128,6 +131,6 @@ mod tests {
         assert_eq!(message(r#""no""#), "no");
         assert_eq!(message(r#"{"type":"overloaded_error","message":"Overloaded"}"#), "overloaded_error: Overloaded");
         let gemini = r#"{"code":429,"status":"RESOURCE_EXHAUSTED","message":"slow","details":[{"retryDelay":"20s"}]}"#;
-        assert_eq!(message(gemini), "RESOURCE_EXHAUSTED: slow; retry in 20s");
+        assert_eq!(message(gemini), "RESOURCE_EXHAUSTED: slow (status code 429); retry in 20s");
     }
 }

@@ -326,6 +326,83 @@ fn price_is_that_of_the_requested_model() {
     assert_eq!(tally.current_count(), count_of("house-model", [1200, 60, 800, 0]));
 }
 
+#[test]
+fn line_ends_marks_and_missing_types_do_not_hide_the_usage() {
+    let whole = counted(Form::Events, [MESSAGES.as_bytes()]);
+    assert_eq!(whole.reported, 1);
+    for text in [
+        MESSAGES.replace('\n', "\r\n"),
+        MESSAGES.replace('\n', "\r"),
+        format!("\u{feff}{MESSAGES}"),
+        format!(": hello\n\n{MESSAGES}"),
+    ] {
+        assert_eq!(counted(Form::Events, text.as_bytes().chunks(1)), whole, "{text:?}");
+        assert_eq!(counted(Form::Events, [text.as_bytes()]), whole, "{text:?}");
+    }
+    assert_eq!(counted(Form::Document, [MESSAGES.as_bytes()]), whole, "events whose server did not name the type");
+}
+
+#[test]
+fn figures_that_are_no_counts_of_tokens_are_not_charged() {
+    for usage in [
+        r#"{"prompt_tokens":-1,"completion_tokens":2}"#,
+        r#"{"prompt_tokens":18446744073709551615,"completion_tokens":2}"#,
+        r#"{"prompt_tokens":100000001,"completion_tokens":2}"#,
+        r#"{"prompt_tokens":1e30,"completion_tokens":2}"#,
+        r#"{"prompt_tokens":"12","completion_tokens":2}"#,
+    ] {
+        let count = counted(Form::Document, [format!(r#"{{"model":"m","choices":[],"usage":{usage}}}"#).as_bytes()]);
+        assert_eq!((count.reported, count.unclear, count.tokens().total()), (0, 1, 0), "{usage}");
+    }
+}
+
+#[test]
+fn usage_object_without_a_known_figure_does_not_spoil_the_one_that_has_them() {
+    let without = "data: {\"model\":\"gpt-b\",\"choices\":[],\"usage\":{\"cost\":0.1}}\n\n";
+    let count = counted(Form::Events, [without.as_bytes(), CHAT.as_bytes()]);
+    assert_eq!((count.reported, count.unclear), (1, 0));
+    let alone = format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"{}\"}}}}]}}\n\n{without}", "x".repeat(400));
+    let count = counted(Form::Events, [alone.as_bytes()]);
+    assert_eq!((count.reported, count.unclear), (0, 1), "its cost is estimated");
+}
+
+#[test]
+fn events_in_amazons_frames_are_counted_as_others_are() {
+    use base64::Engine as _;
+    let size = |length: usize| u32::try_from(length).expect("short").to_be_bytes();
+    let frame = |document: &str| {
+        let bytes = base64::engine::general_purpose::STANDARD.encode(document);
+        let payload = format!("{{\"bytes\":\"{bytes}\"}}");
+        [&size(16 + payload.len())[..], &[0; 8], payload.as_bytes(), &[0; 4]].concat()
+    };
+    let frames: Vec<u8> = MESSAGES.lines().filter_map(|line| line.strip_prefix("data: ")).flat_map(frame).collect();
+    assert_eq!(counted(Form::Frames, frames.chunks(5)), counted(Form::Events, [MESSAGES.as_bytes()]));
+    let half = counted(Form::Frames, [&frames[..frames.len() - 3]]);
+    assert_eq!(half.reported + half.unclear, 1);
+    let converse =
+        frame_of_json(r#"{"metrics":{},"usage":{"inputTokens":7,"outputTokens":5,"cacheReadInputTokens":3}}"#);
+    let count = counted(Form::Frames, [converse.as_slice()]);
+    assert_eq!((count.reported, count.tokens()), (1, Tokens { input: 7, output: 5, cache_read: 3, cache_write: 0 }));
+}
+
+/// A frame without headers.
+fn frame_of_json(payload: &str) -> Vec<u8> {
+    let size = u32::try_from(16 + payload.len()).expect("short").to_be_bytes();
+    [&size[..], &[0; 8], payload.as_bytes(), &[0; 4]].concat()
+}
+
+#[test]
+fn error_event_of_responses_keeps_its_code_and_message() {
+    let log = ExchangeLog::default();
+    let slot = UsageTally::default().try_acquire_slot(Some(3)).expect("no ceiling").expect("a place");
+    let mut answer = AnswerUsage::new(slot, None, log.begin("models"));
+    answer.begin(Form::Events);
+    answer.push(b"data: {\"type\":\"error\",\"code\":\"rate_limit_exceeded\",\"message\":\"slow\",\"param\":null}\n\n");
+    answer.finish();
+    drop(answer);
+    assert_eq!(log.exchanges()[0].error, "rate_limit_exceeded: slow");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
@@ -333,7 +410,7 @@ proptest! {
         bytes in proptest::collection::vec(prop_oneof![Just(b'{'), Just(b'}'), Just(b'"'), Just(b'\\'), Just(b':'), Just(b'\n'), any::<u8>()], 0..400),
         size in 1usize..50,
     ) {
-        for form in [Form::Events, Form::Document] {
+        for form in [Form::Events, Form::Document, Form::Frames] {
             let count = counted(form, bytes.chunks(size));
             prop_assert_eq!(count.reported + count.unclear + count.refused, 1);
         }

@@ -29,6 +29,7 @@ pub(super) fn read(body: &Value) -> ModelRequest {
             .filter_map(|tool| OfferedTool::from_schema(&tool["name"], &tool["input_schema"]))
             .collect(),
         wants_json: false,
+        helper_schema: Value::Null,
         prompt,
         history,
     }

@@ -31,6 +31,7 @@ pub(super) fn read(body: &Value) -> ModelRequest {
         streams: body["stream"] == true,
         tools: as_list(&body["tools"]).iter().filter_map(tool).collect(),
         wants_json: body["response_format"]["type"] == "json_schema",
+        helper_schema: Value::Null,
         prompt,
         history,
     }

@@ -20,13 +20,17 @@ pub(super) fn read(body: &Value) -> ModelRequest {
         }
     }
     let config = &body["generationConfig"];
+    let schema =
+        [&config["responseSchema"], &config["responseJsonSchema"]].into_iter().find(|schema| schema.is_object());
     let declared = as_list(&body["tools"]).iter().flat_map(|tool| as_list(&tool["functionDeclarations"]));
     ModelRequest {
         protocol: ModelProtocol::Gemini,
         model: String::new(),
         streams: false,
         tools: declared.filter_map(read_tool).collect(),
-        wants_json: config["responseSchema"].is_object() || config["responseJsonSchema"].is_object(),
+        wants_json: schema.is_some(),
+        // This agent has no structured answers of its own: a schema is one of its helper calls.
+        helper_schema: schema.cloned().unwrap_or_default(),
         prompt,
         history,
     }

@@ -3,6 +3,7 @@
 
 mod anthropic;
 mod chat;
+pub(super) mod frames;
 mod gemini;
 mod responses;
 #[cfg(test)]
@@ -30,6 +31,8 @@ pub(super) enum ModelOperation {
     Answer,
     /// An answer as a stream, where the path says so.
     Stream,
+    /// The same in Amazon's frames.
+    Frames,
     /// How many tokens a prompt has.
     Count,
 }
@@ -40,6 +43,9 @@ impl ModelRoute {
         let plain = |protocol, op| Some(Self { protocol, op, model: None });
         if let Some((_, rest)) = path.rsplit_once("/models/") {
             return Self::gemini(rest);
+        }
+        if let Some(rest) = path.strip_prefix("/model/") {
+            return Self::bedrock(rest);
         }
         match path {
             path if path.ends_with("/messages/count_tokens") => plain(ModelProtocol::Anthropic, ModelOperation::Count),
@@ -52,13 +58,30 @@ impl ModelRoute {
 
     fn gemini(rest: &str) -> Option<Self> {
         let (model, op) = rest.rsplit_once(':')?;
+        let anthropic = |op| Some(Self { protocol: ModelProtocol::Anthropic, op, model: Some(model.to_owned()) });
         let op = match op {
+            // Vertex AI serves Anthropic's models in this way.
+            "rawPredict" if model == "count-tokens" => return anthropic(ModelOperation::Count),
+            "rawPredict" => return anthropic(ModelOperation::Answer),
+            "streamRawPredict" => return anthropic(ModelOperation::Stream),
             "generateContent" => ModelOperation::Answer,
             "streamGenerateContent" => ModelOperation::Stream,
             "countTokens" => ModelOperation::Count,
             _ => return None,
         };
         Some(Self { protocol: ModelProtocol::Gemini, op, model: Some(model.to_owned()) })
+    }
+
+    /// Bedrock serves Anthropic's models in this way. The colon in their names is escaped.
+    fn bedrock(rest: &str) -> Option<Self> {
+        let (model, op) = rest.split_once('/')?;
+        let op = match op {
+            "invoke" => ModelOperation::Answer,
+            "invoke-with-response-stream" => ModelOperation::Frames,
+            _ => return None,
+        };
+        let model = model.replace("%3A", ":").replace("%3a", ":");
+        Some(Self { protocol: ModelProtocol::Anthropic, op, model: Some(model) })
     }
 
     /// Parses a request. Missing fields count as empty: agents leave out fields that they do not use.
@@ -69,7 +92,7 @@ impl ModelRoute {
             ModelProtocol::Chat => chat::read(body),
             ModelProtocol::Gemini => gemini::read(body),
         };
-        asked.streams |= self.op == ModelOperation::Stream;
+        asked.streams |= matches!(self.op, ModelOperation::Stream | ModelOperation::Frames);
         if let Some(model) = &self.model {
             asked.model.clone_from(model);
         }

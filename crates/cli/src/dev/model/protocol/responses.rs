@@ -39,6 +39,7 @@ pub(super) fn read(body: &Value) -> ModelRequest {
         streams: body["stream"] == true,
         tools,
         wants_json: body["text"]["format"]["type"] == "json_schema",
+        helper_schema: Value::Null,
         prompt,
         history,
     }
