@@ -297,7 +297,7 @@ async fn a_flake_that_base_shows_too_passes_on_repeat_and_is_recorded() {
 
 /// Hole 5 h: a retry is for the flake that base shows too.
 #[tokio::test]
-async fn code_that_is_right_now_and_then_is_not_repeated() {
+async fn hole_5h_code_that_is_right_now_and_then_is_not_repeated() {
     let round = Round::new(&[APP]).await;
     let mark = round.workspace.tmp.join("seen");
     let script = format!("test ! -e new.txt || test -e {0} || {{ touch {0}; exit 1; }}", mark.display());

@@ -8,6 +8,12 @@ pub fn select_tests(run: &[String], names: &[&str]) -> Option<Vec<String>> {
     let first = words.first()?.rsplit('/').next()?;
     let has = |word: &str| words.contains(&word);
     let is_plain = |name: &&str| name.chars().all(|c| c.is_alphanumeric() || c == '_');
+    if let "jest" | "vitest" = first {
+        return by_title(names);
+    }
+    if let ("npx", Some(&("jest" | "vitest"))) = (first, words.get(1)) {
+        return by_title(names);
+    }
     let names: Vec<&str> = names.iter().copied().filter(is_plain).collect();
     if names.is_empty() {
         return None;
@@ -27,6 +33,12 @@ pub fn select_tests(run: &[String], names: &[&str]) -> Option<Vec<String>> {
         "go" if has("test") => Some(vec!["-run".to_owned(), format!("^({})$", one_of("|"))]),
         _ => None,
     }
+}
+
+/// A pattern of titles.
+fn by_title(names: &[&str]) -> Option<Vec<String>> {
+    let titles: Vec<String> = names.iter().map(|name| regex::escape(name)).collect();
+    (!titles.is_empty()).then(|| vec!["-t".to_owned(), titles.join("|")])
 }
 
 /// The command that runs all tests although some fail, for runners that would stop early.
@@ -71,6 +83,7 @@ mod tests {
             ("python3 -m unittest", Some("-k a -k b")),
             ("cargo test --workspace", Some("-- a b")),
             ("go test ./...", Some("-run ^(a|b)$")),
+            ("npx jest --ci", Some("-t a|b|with space")),
             ("make test", None),
             ("sh tests/run.sh", None),
         ] {
