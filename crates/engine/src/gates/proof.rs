@@ -3,7 +3,8 @@
 //! beside them.
 
 use super::canary_pool::{
-    CanaryPool, CanaryProof, LONG_MS, TestTexts, exit_batches, falsified_files, marked_files, selected_max,
+    CanaryPool, CanaryProof, LONG_MS, TestTexts, commented_files, exit_batches, falsified_files, marked_files,
+    selected_max,
 };
 use super::gate_attempt::{GateAttempt, RunReports, RunSetting};
 use super::judge::{ComparisonBase, JudgedRun};
@@ -11,9 +12,7 @@ use super::{BaseResult, GateRunner, GatesError, ResolvedRun};
 use crate::git::Oid;
 use crate::sandbox_view::MachineProfile;
 use loopwright_core::gate::{CanaryCounts, GateDoubt, GateResult, GateStatus, runner, selection};
-use loopwright_core::inventory::canary::{
-    CanaryReport, TestCanary, is_reported_failed, judge_canaries, names_test, with_harmless_comment,
-};
+use loopwright_core::inventory::canary::{CanaryReport, TestCanary, is_reported_failed, judge_canaries, names_test};
 use loopwright_core::round::CANARY_UNCALIBRATED;
 use loopwright_core::spec::{CanaryMode, VaryMode};
 use std::collections::BTreeSet;
@@ -182,7 +181,8 @@ impl GateProving<'_> {
     /// The texts of the pool's files as this run sees them: base's, or the candidate's for tests among its code.
     async fn texts(&self, pool: &CanaryPool) -> Result<TestTexts, GatesError> {
         let canaries = pool.calibrated.iter().chain(&pool.uncalibrated);
-        let paths: BTreeSet<String> = canaries.map(|canary| canary.path.clone()).chain(pool.files.iter().cloned()).collect();
+        let paths: BTreeSet<String> =
+            canaries.map(|canary| canary.path.clone()).chain(pool.files.iter().cloned()).collect();
         let base = &self.gates.workspace.base;
         let source = |path: &String| if self.subject.restore.contains(path) { base } else { &self.subject.commit };
         let names: Vec<(&Oid, &str)> = paths.iter().map(|path| (source(path), path.as_str())).collect();
@@ -432,7 +432,8 @@ impl GateProving<'_> {
         Ok(())
     }
 
-    /// Runs on another machine, with the other half of the tests falsified and a comment in each file of tests.
+    /// Runs on another machine, with the other half of the tests falsified and a mark in each test. If some are falsified,
+    /// programs may write to the tests there.
     async fn second_machine(
         &self,
         pool: &mut CanaryPool,
@@ -450,27 +451,29 @@ impl GateProving<'_> {
             result.evidence.push("second machine: not used, the gate takes more than two minutes".to_owned());
             return Ok(());
         }
-        let machine = MachineProfile::second(self.gates.views.layer(), roll);
         let (falsified, drawn) = falsified_files(texts, &draw.second);
+        let mut machine = MachineProfile::second(self.gates.views.layer(), roll);
+        if !drawn.is_empty() {
+            machine = machine.with_writable_tests();
+        }
         let files = match pool.takes_marks {
             true => marked_files(texts, falsified, roll),
-            false => commented(texts, falsified, roll),
+            false => commented_files(texts, falsified, roll),
         };
-        let mut setting = self.setting(machine.clone(), files);
+        let mut setting = self.setting(machine, files);
         if is_long && self.run.gate.vary != VaryMode::Always {
             setting.args = selected.unwrap_or_default();
         }
         let ended = self.run(&setting, &self.subject).await?;
+        let mut report = self.report(pool, &drawn, &ended);
         if drawn.is_empty() {
             if !ended.result.is_passed() {
-                return self.explain_difference(pool, texts, &ended, (&machine, roll), result).await;
+                return self.explain_difference(pool, &drawn, &ended, &setting, result).await;
             }
         } else {
-            let mut report = self.report(pool, &drawn, &ended);
             self.find_missing(pool, texts, &drawn, &mut report).await?;
-            let is_red = !report.others.is_empty() || !ended.is_complete;
-            if is_red {
-                return self.explain_difference(pool, texts, &ended, (&machine, roll), result).await;
+            if !report.others.is_empty() || !ended.is_complete {
+                return self.explain_difference(pool, &drawn, &ended, &setting, result).await;
             }
             self.judge_run(pool, &drawn, &ended, &report, result);
             self.add_counts(&drawn, &report, result);
@@ -497,15 +500,15 @@ impl GateProving<'_> {
     async fn explain_difference(
         &self,
         pool: &CanaryPool,
-        texts: &TestTexts,
+        drawn: &[TestCanary],
         seen: &JudgedRun,
-        (machine, roll): (&MachineProfile, u64),
+        setting: &RunSetting,
         result: &mut GateResult,
     ) -> Result<(), GatesError> {
-        let plain = RunSetting { reports: RunReports::Own, ..RunSetting::plain(machine.clone()) };
+        let plain = RunSetting { reports: RunReports::Own, ..RunSetting::plain(setting.machine.clone()) };
         let again = self.run(&plain, &self.subject).await?;
         if again.result.is_passed() {
-            return self.explain_text(pool, texts, seen, (machine, roll), result).await;
+            return self.explain_text(pool, drawn, seen, setting, result).await;
         }
         let commit = self.gates.workspace.base.clone();
         let attempt = GateAttempt { gates: self.gates, run: self.run, commit: &commit, restore: &[], setting: &plain };
@@ -532,31 +535,39 @@ impl GateProving<'_> {
     }
 
     /// The gate passes on the second machine with the exact text of the tests, and not with an equivalent one. A test
-    /// that was green on base may be flaky, so it has a second try with an equivalent text and nothing falsified.
+    /// that was green on base may be flaky, so the same run has a second try. A run without falsified tests could not
+    /// decide this: programs may write to the tests here.
     async fn explain_text(
         &self,
         pool: &CanaryPool,
-        texts: &TestTexts,
+        drawn: &[TestCanary],
         seen: &JudgedRun,
-        (machine, roll): (&MachineProfile, u64),
+        setting: &RunSetting,
         result: &mut GateResult,
     ) -> Result<(), GatesError> {
-        let red = pool.uncalibrated.iter().find(|canary| is_reported_failed(&seen.failed, &canary.path, &canary.name));
-        if let Some(canary) = red {
+        let is_unexpected = |canary: &&TestCanary| {
+            !drawn.contains(canary) && is_reported_failed(&seen.failed, &canary.path, &canary.name)
+        };
+        if let Some(canary) = pool.uncalibrated.iter().find(is_unexpected) {
             let text = format!("`{}` was red on base and passes only with the exact text of its file", canary.name);
             doubt(result, text);
             return Ok(());
         }
-        let files = match pool.takes_marks {
-            true => marked_files(texts, Vec::new(), roll),
-            false => commented(texts, Vec::new(), roll),
+        let again = self.run(setting, &self.subject).await?;
+        let report = self.report(pool, drawn, &again);
+        let is_clean = match drawn.is_empty() {
+            true => again.result.is_passed(),
+            false => again.is_complete && report.others.is_empty() && report.missing.is_empty(),
         };
-        let again = self.run(&self.setting(machine.clone(), files), &self.subject).await?;
-        if again.result.is_passed() {
-            result.flaky = true;
-            result.evidence.push("flaky: failed once on a second machine and passed when repeated".to_owned());
-        } else {
+        if !is_clean {
             doubt(result, "passes only with the exact text of its tests, or is flaky".to_owned());
+            return Ok(());
+        }
+        result.flaky = true;
+        result.evidence.push("flaky: failed once on a second machine and passed when repeated".to_owned());
+        if !drawn.is_empty() {
+            self.judge_run(pool, drawn, &again, &report, result);
+            self.add_counts(drawn, &report, result);
         }
         Ok(())
     }
@@ -573,15 +584,6 @@ fn is_same_on_base(base: &BaseResult, again: &JudgedRun, on_base: &JudgedRun) ->
 fn stem(path: &str) -> &str {
     let name = path.rsplit('/').next().unwrap_or(path);
     name.split('.').next().unwrap_or(name)
-}
-
-/// The falsified files, and every other file of tests with a comment that changes nothing.
-fn commented(texts: &TestTexts, falsified: Vec<(String, Vec<u8>)>, roll: u64) -> Vec<(String, Vec<u8>)> {
-    let known: BTreeSet<String> = falsified.iter().map(|(path, _)| path.clone()).collect();
-    let others = texts.iter().filter(|(path, _)| !known.contains(*path) && loopwright_core::inventory::is_suite(path));
-    let others =
-        others.filter_map(|(path, text)| Some((path.clone(), with_harmless_comment(path, text, roll)?.into_bytes())));
-    falsified.into_iter().chain(others).collect()
 }
 
 /// The falsified files; with all others and with marks, if base's tests take them.

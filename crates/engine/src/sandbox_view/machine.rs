@@ -30,6 +30,8 @@ pub struct MachineProfile {
     pub(crate) tmp: String,
     zone: &'static str,
     is_second: bool,
+    /// Whether programs may write to the folders of tests.
+    has_writable_tests: bool,
 }
 
 impl MachineProfile {
@@ -42,6 +44,7 @@ impl MachineProfile {
             tmp: String::new(),
             zone: "UTC",
             is_second: false,
+            has_writable_tests: false,
         }
     }
 
@@ -102,13 +105,22 @@ impl MachineProfile {
             tmp: format!("t{}", part(12)),
             zone,
             is_second: true,
+            has_writable_tests: false,
         }
     }
 
-    /// Whether programs may write to the folders of tests here. On the first machine they may not; code that is right
-    /// only where they may not is wrong.
+    /// The machine with folders of tests that programs may write to. On the first machine they may not; code that is
+    /// right only where they may not is wrong. Only a run with falsified tests may use it: code that rewrites tests
+    /// would also make the falsified ones pass.
+    #[must_use]
+    pub(crate) fn with_writable_tests(mut self) -> Self {
+        self.has_writable_tests = true;
+        self
+    }
+
+    /// Whether programs may write to the folders of tests here.
     pub(crate) fn has_writable_tests(&self) -> bool {
-        self.is_second
+        self.has_writable_tests
     }
 
     /// Starts a program from a shell, so that its parent is not the first process, as it is on the first machine.

@@ -163,7 +163,11 @@ mod tests {
                 "import a\n\n@x(1)\ndef test_a():\n    # why\n    \"\"\"Text.\"\"\"\n    assert a.f() == 1\n",
                 "def test_a():\n    # why\n    _ = 1007\n    \"\"\"Text.\"\"\"\n",
             ),
-            ("test_a.py", "class T:\n    async def test_a(self):\n        pass\n", "self):\n        _ = 1007\n        pass\n"),
+            (
+                "test_a.py",
+                "class T:\n    async def test_a(self):\n        pass\n",
+                "self):\n        _ = 1007\n        pass\n",
+            ),
             ("a.test.js", "test(\"a\", { timeout: 5 }, () => {\n  f({});\n});\n", "() => { void 1007;\n"),
             ("a.test.js", "it('a', async function () { f(); });\n", "function () { void 1007; f(); });\n"),
             ("tests/a.rs", "#[test]\nfn a() {\n    assert!(f());\n}\n", "fn a() { let _ = 1007;\n"),
