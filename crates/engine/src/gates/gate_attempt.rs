@@ -3,6 +3,7 @@
 
 use super::judge::{ComparisonBase, JudgedRun, RunArtefacts, judge};
 use super::resolve::{GateProgram, ResolvedRun};
+use super::written_places::FileSurvey;
 use super::{GateRunner, GatesError, TIMEOUT_DEFAULT};
 use crate::git::Oid;
 use crate::live_line::LiveLine;
@@ -143,6 +144,7 @@ impl GateAttempt<'_> {
         // A report that the candidate committed, or that a set-up left, is not evidence of this run.
         self.reports().try_for_each(|report| files.hide(Path::new(report))).map_err(failed)?;
         let spawn = self.spawn(self.run.program.path_in(checkout), seat, &tmp_inside);
+        let before = FileSurvey::take(checkout, &home);
         let mut watch = LiveLine::start(&gate.name, self.gates.progress);
         let ended = match self.gates.proc.run(spawn, &mut watch, self.gates.cancel, |_| ()).await {
             Ok(ended) => ended,
@@ -153,6 +155,8 @@ impl GateAttempt<'_> {
         }
         let left = |path: &str| read_report(checkout, path);
         let mut judged = judge(gate, &ended, &RunArtefacts { read: &left }, against);
+        let after = FileSurvey::take(checkout, &home);
+        judged.wrote = before.zip(after).map(|(before, after)| after.places_since(&before));
         if self.setting.reports == RunReports::Own && !judged.result.is_passed() {
             let (failed, passed) = own_report(&tmp_inside);
             judged.failed.extend(failed);
@@ -205,6 +209,7 @@ fn not_started(name: &str, why: &str) -> JudgedRun {
         failed: Default::default(),
         passed: Default::default(),
         is_complete: false,
+        wrote: None,
     }
 }
 

@@ -143,7 +143,7 @@ async fn run(
     private: &Path,
 ) -> Result<(ProofVerdict, String), StageError> {
     let broke = |error: &std::io::Error| StageError::broke(Stage::Prove, "workspace", error);
-    let own = SandboxFolders::create(private, "artefacts").map_err(|error| broke(&error))?;
+    let own = SandboxFolders::create(private, "artefacts")?;
     let Some(application) = &checkouts.application else {
         let view = view(sandbox, &checkouts.exercise, &own)?
             .with_folders_locked(&checkouts.exercise.files, &checkouts.locked.folders)
@@ -154,9 +154,8 @@ async fn run(
         };
         return judge(cx.engine.proc.run(request, &mut (), cx.cancel, |_| ()).await);
     };
-    let others = SandboxFolders::create(&private.join("application"), "log").map_err(|error| broke(&error))?;
-    let link = private.join("link");
-    state_dir::make_dir(&link).map_err(|error| broke(&error))?;
+    let others = SandboxFolders::create(&private.join("application"), "log")?;
+    let link = make_dir(private.join("link"))?;
     let port = app_host::free_port().map_err(|error| broke(&error))?;
     let its = view(sandbox, application, &others)?.with_path_writable(&link, LINK_INSIDE);
     let ours = view(sandbox, &checkouts.exercise, &own)?
@@ -222,6 +221,11 @@ async fn run_both(
     }
 }
 
+fn make_dir(folder: PathBuf) -> Result<PathBuf, StageError> {
+    state_dir::make_dir(&folder).map_err(|error| StageError::broke(Stage::Prove, "workspace", &error))?;
+    Ok(folder)
+}
+
 /// The private folders of one sandbox.
 struct SandboxFolders {
     home: PathBuf,
@@ -231,12 +235,9 @@ struct SandboxFolders {
 }
 
 impl SandboxFolders {
-    fn create(private: &Path, written: &str) -> std::io::Result<Self> {
-        let [home, tmp, written] = ["home", "tmp", written].map(|name| private.join(name));
-        for folder in [&home, &tmp, &written] {
-            state_dir::make_dir(folder)?;
-        }
-        Ok(Self { home, tmp, written })
+    fn create(private: &Path, written: &str) -> Result<Self, StageError> {
+        let make = |name: &str| make_dir(private.join(name));
+        Ok(Self { home: make("home")?, tmp: make("tmp")?, written: make(written)? })
     }
 
     fn seat<'a>(&'a self, snapshot: &'a CommitSnapshot) -> ProgramFolders<'a> {
