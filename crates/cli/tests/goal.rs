@@ -194,15 +194,15 @@ fn application_cannot_replace_its_exercise_or_reach_the_process_that_gives_the_v
     assert!(wrong["reasons"].to_string().contains("proof-broken"), "{wrong:#}");
 }
 
-/// It serves the answer, after it put files where the exercise's interpreter looks for modules: in HOME, and beside the
-/// exercise.
+/// It serves the answer, after it put files where the exercise's interpreter looks for modules: in HOME, which it does not
+/// search itself, and beside the exercise.
 const PLANT: &str = "\
 plant='print(\"fine\", flush=True); import os; os._exit(0)'
 site=$(python3 -c 'import site; print(site.getusersitepackages())')
 mkdir -p $site && echo \"$plant\" > $site/usercustomize.py
 echo \"$plant\" > checks/json.py
 echo \"$plant\" > conftest.py
-exec python3 -m http.server --bind 127.0.0.1 $PORT
+exec python3 -s -m http.server --bind 127.0.0.1 $PORT
 ";
 
 /// The exercise and the application have nothing in common but the port.

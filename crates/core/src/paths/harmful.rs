@@ -283,7 +283,11 @@ fn deceptive_text(file: &AddedLines) -> Vec<SensitivePath> {
         }
     }
     let executes = || runs_saved_download(file).or_else(|| runs_downloaded_text(file));
-    if !is_prose && let Some(number) = executes() {
+    let is_known = found.iter().any(|one| one.why.starts_with("a download that is executed"));
+    if !is_prose
+        && !is_known
+        && let Some(number) = executes()
+    {
         found.push(finding(&file.path, format!("a download that is executed (line {number})"), None));
     }
     found.truncate(FOUND_MAX);

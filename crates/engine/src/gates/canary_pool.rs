@@ -9,8 +9,8 @@ use super::{BaseResult, GateRunner, GatesError, ResolvedRun};
 use crate::sandbox_view::MachineProfile;
 use loopwright_core::gate::selection;
 use loopwright_core::inventory::canary::{
-    CanaryWidth, TestCanary, apply_canaries, canary_tests, falsify_data, find_canaries, is_file_failed,
-    is_reported_failed, judge_canaries, names_test, with_harmless_comment, with_harmless_marks,
+    CanaryWidth, TestCanary, TestsByFile, apply_canaries, canary_tests, falsify_data, find_canaries, is_file_failed,
+    is_own_failure, is_reported_failed, judge_canaries, names_test, with_harmless_comment, with_harmless_marks,
 };
 use loopwright_core::inventory::{is_suite, test_folder};
 use loopwright_core::paths::Globs;
@@ -54,17 +54,13 @@ pub struct CanaryPool {
     pub uncalibrated: Vec<TestCanary>,
     /// A falsified file of data that tests compare with, and the tests that it made fail on base.
     pub data: Option<DataCanary>,
-    /// The files with tests.
-    #[serde(default)]
-    pub files: BTreeSet<String>,
-    /// The names of all tests that the files show.
-    pub names: BTreeSet<String>,
+    /// All tests that the files show.
+    pub tests: TestsByFile,
     /// Tests that failed although they were not falsified, or that are flaky. They prove nothing.
     pub noisy: BTreeSet<String>,
     /// Why there is no canary.
     pub why_none: Option<String>,
     /// Whether each test can get a statement without effect: base's tests end with it as they do without it.
-    #[serde(default)]
     pub takes_marks: bool,
 }
 
@@ -135,10 +131,10 @@ impl GateRunner<'_> {
 
     async fn calibrate(&self, run: &ResolvedRun, base: Option<&BaseResult>) -> Result<CanaryPool, GatesError> {
         let (texts, data) = self.test_texts(run).await?;
-        let mut pool = CanaryPool { files: texts.keys().cloned().collect(), ..CanaryPool::default() };
-        for (path, text) in &texts {
-            pool.names.extend(canary_tests(path, text).into_iter().map(|test| test.name));
-        }
+        let names = |(path, text): (&String, &String)| {
+            (path.clone(), canary_tests(path, text).into_iter().map(|test| test.name).collect())
+        };
+        let mut pool = CanaryPool { tests: texts.iter().map(names).collect(), ..CanaryPool::default() };
         let measured;
         let base = match base {
             Some(base) => base,
@@ -159,9 +155,10 @@ impl GateRunner<'_> {
         if wide.is_empty() && data.is_none() {
             return Ok(none(pool, "no test compares with a literal that can be falsified"));
         }
+        let known = pool.tests.clone();
         let is_blind = !base.result.is_passed() && base.failed.is_empty();
         let is_red = |canary: &TestCanary| {
-            is_blind || (!base.result.is_passed() && is_reported_failed(&base.failed, &canary.path, &canary.name))
+            is_blind || (!base.result.is_passed() && is_own_failure(&base.failed, canary, &known))
         };
         pool.uncalibrated = wide.iter().filter(|canary| is_red(canary)).take(TRIED_MAX).cloned().collect();
         pool.data = data;
@@ -171,7 +168,7 @@ impl GateRunner<'_> {
         let trial = CanaryTrial { gates: self, run, base, texts: &texts, roll };
         if !is_blind {
             trial.try_on_base(&mut pool, narrow, &wide).await?;
-        } else if pool.names.is_empty() || base.shown.tests.is_empty() {
+        } else if pool.tests.is_empty() || base.shown.tests.is_empty() {
             // Nothing on base shows how this gate names its failures, so a pass of ids decides nothing.
             pool.proof = CanaryProof::Exit;
         }
@@ -305,8 +302,7 @@ impl CanaryTrial<'_> {
         if !pool.takes_marks && !self.falsified(&[], None, TestMarks::Comment).await?.result.is_passed() {
             *pool = CanaryPool {
                 why_none: Some("the gate fails on base when its tests get a comment".to_owned()),
-                files: std::mem::take(&mut pool.files),
-                names: std::mem::take(&mut pool.names),
+                tests: std::mem::take(&mut pool.tests),
                 ..CanaryPool::default()
             };
         }
@@ -318,15 +314,15 @@ impl CanaryTrial<'_> {
     fn names_no_test(&self, pool: &CanaryPool, tried: &[TestCanary], ended: &JudgedRun) -> bool {
         let shown = self.base.shown.tests.iter().map(|test| &test.id);
         let mut ids = ended.failed.iter().chain(&ended.passed).chain(&self.base.failed).chain(shown);
-        let is_test = |id: &String| pool.names.iter().any(|name| names_test(id, name));
-        let is_file = |canary: &TestCanary| is_reported_failed(&ended.failed, &canary.path, &canary.name);
+        let is_test = |id: &String| pool.tests.values().flatten().any(|name| names_test(id, name));
+        let is_file = |canary: &TestCanary| is_own_failure(&ended.failed, canary, &pool.tests);
         !tried.is_empty() && !ids.any(is_test) && !tried.iter().any(is_file)
     }
 
     /// Whether a run with marked tests shows failures, and only of tests that were falsified.
     fn ends_as_expected(&self, pool: &CanaryPool, tried: &[TestCanary], ended: &JudgedRun) -> bool {
         let failed: BTreeSet<String> = ended.failed.difference(&self.base.failed).cloned().collect();
-        let report = judge_canaries(tried, &failed, &ended.passed, &pool.names);
+        let report = judge_canaries(tried, &failed, &ended.passed, &pool.tests);
         let is_read = |id: &String| pool.data.iter().flat_map(|data| &data.readers).any(|path| self.names_in(path, id));
         ended.is_complete && !failed.is_empty() && report.others.iter().all(is_read)
     }
@@ -334,7 +330,7 @@ impl CanaryTrial<'_> {
     /// Takes the canaries that died, and returns the files and names of those that did not.
     fn accept(&self, pool: &mut CanaryPool, tried: Vec<TestCanary>, ended: &JudgedRun) -> BTreeSet<(String, String)> {
         let failed: BTreeSet<String> = ended.failed.difference(&self.base.failed).cloned().collect();
-        let report = judge_canaries(&tried, &failed, &ended.passed, &pool.names);
+        let report = judge_canaries(&tried, &failed, &ended.passed, &pool.tests);
         let is_read = |id: &String| pool.data.iter().flat_map(|data| &data.readers).any(|path| self.names_in(path, id));
         pool.noisy.extend(report.others.into_iter().filter(|id| !is_read(id)));
         let survivors = report.survived.iter().chain(&report.missing).map(|at| &tried[*at]);
@@ -396,7 +392,7 @@ impl CanaryTrial<'_> {
     ) -> Result<(Vec<TestCanary>, JudgedRun), GatesError> {
         let mut ended = self.falsified(&canaries, pool.data.as_ref(), marks).await?;
         for _ in 0..UNLOADED_RUNS_MAX {
-            let report = judge_canaries(&canaries, &ended.failed, &ended.passed, &pool.names);
+            let report = judge_canaries(&canaries, &ended.failed, &ended.passed, &pool.tests);
             let is_unloaded = |canary: &TestCanary| {
                 is_file_failed(&ended.failed, &canary.path) && !is_file_failed(&self.base.failed, &canary.path)
             };

@@ -12,7 +12,7 @@ use super::{BaseResult, GateRunner, GatesError, ResolvedRun};
 use crate::git::Oid;
 use crate::sandbox_view::MachineProfile;
 use loopwright_core::gate::{CanaryCounts, GateDoubt, GateResult, GateStatus, runner, selection};
-use loopwright_core::inventory::canary::{CanaryReport, TestCanary, is_reported_failed, judge_canaries, names_test};
+use loopwright_core::inventory::canary::{CanaryReport, TestCanary, is_own_failure, judge_canaries, names_test};
 use loopwright_core::round::CANARY_UNCALIBRATED;
 use loopwright_core::spec::{CanaryMode, VaryMode};
 use std::collections::BTreeSet;
@@ -182,7 +182,7 @@ impl GateProving<'_> {
     async fn texts(&self, pool: &CanaryPool) -> Result<TestTexts, GatesError> {
         let canaries = pool.calibrated.iter().chain(&pool.uncalibrated);
         let paths: BTreeSet<String> =
-            canaries.map(|canary| canary.path.clone()).chain(pool.files.iter().cloned()).collect();
+            canaries.map(|canary| canary.path.clone()).chain(pool.tests.keys().cloned()).collect();
         let base = &self.gates.workspace.base;
         let source = |path: &String| if self.subject.restore.contains(path) { base } else { &self.subject.commit };
         let names: Vec<(&Oid, &str)> = paths.iter().map(|path| (source(path), path.as_str())).collect();
@@ -314,7 +314,7 @@ impl GateProving<'_> {
         if ended.result.is_passed() {
             return CanaryReport { survived: all.collect(), ..CanaryReport::default() };
         }
-        let by_id = judge_canaries(drawn, &ended.failed, &ended.passed, &pool.names);
+        let by_id = judge_canaries(drawn, &ended.failed, &ended.passed, &pool.tests);
         let shows_ids =
             pool.proof == CanaryProof::Ids || runner::is_runner(&self.run.gate.run) && !by_id.died.is_empty();
         if !shows_ids {
@@ -545,9 +545,8 @@ impl GateProving<'_> {
         setting: &RunSetting,
         result: &mut GateResult,
     ) -> Result<(), GatesError> {
-        let is_unexpected = |canary: &&TestCanary| {
-            !drawn.contains(canary) && is_reported_failed(&seen.failed, &canary.path, &canary.name)
-        };
+        let is_unexpected =
+            |canary: &&TestCanary| !drawn.contains(canary) && is_own_failure(&seen.failed, canary, &pool.tests);
         if let Some(canary) = pool.uncalibrated.iter().find(is_unexpected) {
             let text = format!("`{}` was red on base and passes only with the exact text of its file", canary.name);
             doubt(result, text);

@@ -1,7 +1,9 @@
 //! The parts of a proof that run inside a sandbox: a free port, the application, its readiness, the exercise, and the
 //! end of the application. It prints one line about the result and returns the verdict as its exit code.
 
-use super::{APP_LOG, BROKEN, EXERCISE_LOG, FOLDER_VAR, ProofLink, ProofPart, ProofTask, UNVERIFIABLE, bridge};
+use super::{
+    APP_LOG, BROKEN, EXERCISE_LOG, FOLDER_VAR, ProofLink, ProofPart, ProofTask, SHARED_VAR, UNVERIFIABLE, bridge,
+};
 use crate::proc;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -110,13 +112,16 @@ fn words(argv: &[String], port: u16) -> Vec<String> {
 
 /// A command whose whole output goes to a log.
 #[expect(clippy::disallowed_methods, reason = "it runs inside the sandbox, whose whole process tree the engine ends")]
-fn command(argv: &[String], port: u16, folder: &Path, log: &str) -> std::io::Result<Command> {
+fn command(task: &ProofTask, argv: &[String], port: u16, folder: &Path, log: &str) -> std::io::Result<Command> {
     let output = File::create(folder.join(log))?;
     let errors = output.try_clone()?;
     let words = words(argv, port);
     let mut command = Command::new(words.first().map_or("", String::as_str));
     command.args(&words[1.min(words.len())..]).stdin(Stdio::null()).stdout(output).stderr(errors);
     command.env("PORT", port.to_string());
+    if let Some(shared) = task.part.shared() {
+        command.env(SHARED_VAR, shared);
+    }
     Ok(command)
 }
 
@@ -124,7 +129,7 @@ fn start(task: &ProofTask, folder: &Path, port: u16) -> Result<Option<Child>, Pr
     if task.start.is_empty() {
         return Ok(None);
     }
-    let mut command = command(&task.start, port, folder, APP_LOG)
+    let mut command = command(task, &task.start, port, folder, APP_LOG)
         .map_err(|error| unverifiable(format!("prepare the application's log: {error}")))?;
     let spawned = command.spawn();
     spawned.map(Some).map_err(|error| broken(format!("the application cannot be started: {error}")))
@@ -180,7 +185,7 @@ fn exercise(task: &ProofTask, folder: &Path, port: u16, deadline: Instant) -> Re
 }
 
 fn run(task: &ProofTask, folder: &Path, port: u16, deadline: Instant) -> Result<String, ProofEnd> {
-    let mut command = command(&task.exercise, port, folder, EXERCISE_LOG)
+    let mut command = command(task, &task.exercise, port, folder, EXERCISE_LOG)
         .map_err(|error| unverifiable(format!("prepare the exercise's log: {error}")))?;
     command.env(FOLDER_VAR, folder);
     let mut child =

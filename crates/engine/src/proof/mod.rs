@@ -21,6 +21,10 @@ pub(crate) const TIMEOUT_DEFAULT: Duration = Duration::from_secs(120);
 pub(crate) const FOLDER_VAR: &str = "PROOF_DIR";
 /// The path of that folder inside.
 pub(crate) const FOLDER_INSIDE: &str = "/proof";
+/// The variable that names the folder in which the application and the exercise can exchange files.
+pub(crate) const SHARED_VAR: &str = "PROOF_SHARED";
+/// The path of that folder inside.
+pub(crate) const SHARED_INSIDE: &str = "/shared";
 /// The path inside of the folder that connects the two sandboxes of a proof.
 pub(crate) const LINK_INSIDE: &str = "/link";
 /// The output of the exercise.
@@ -47,10 +51,21 @@ pub(crate) enum ProofPart {
 pub(crate) struct ProofLink {
     /// The folder that both see, as seen inside.
     pub(crate) folder: String,
+    /// The folder that both may write to, as seen inside.
+    pub(crate) shared: String,
     /// The port of the application, in both networks.
     pub(crate) port: u16,
     /// Whether the sandboxes have networks of their own.
     pub(crate) is_split: bool,
+}
+
+impl ProofPart {
+    fn shared(&self) -> Option<&str> {
+        match self {
+            Self::Whole => None,
+            Self::Application(link) | Self::Exercise(link) => Some(&link.shared),
+        }
+    }
 }
 
 impl ProofLink {

@@ -11,7 +11,7 @@ use crate::agents::scripted::HostProgram;
 use crate::gates;
 use crate::proc::{CancelToken, FinishedRun, RunEnd, RunLimits, SandboxNetwork, SpawnError, SpawnRequest, TreeCookie};
 use crate::proof::{
-    self, APP_LOG, EXERCISE_LOG, FOLDER_INSIDE, LINK_INSIDE, ProofLink, ProofPart, ProofTask, app_host,
+    self, APP_LOG, EXERCISE_LOG, FOLDER_INSIDE, LINK_INSIDE, ProofLink, ProofPart, ProofTask, SHARED_INSIDE, app_host,
 };
 use crate::sandbox_view::{self, MachineProfile, ProgramFolders, SandboxView};
 use crate::workspace::{CommitSnapshot, SealedTree, SnapshotKind};
@@ -155,15 +155,19 @@ async fn run(
         return judge(cx.engine.proc.run(request, &mut (), cx.cancel, |_| ()).await);
     };
     let others = SandboxFolders::create(&private.join("application"), "log")?;
-    let link = make_dir(private.join("link"))?;
+    let (link, shared) = (make_dir(private.join("link"))?, make_dir(private.join("shared"))?);
     let port = app_host::free_port().map_err(|error| broke(&error))?;
-    let its = view(sandbox, application, &others)?.with_path_writable(&link, LINK_INSIDE);
+    let its = view(sandbox, application, &others)?
+        .with_path_writable(&link, LINK_INSIDE)
+        .with_path_writable(&shared, SHARED_INSIDE);
     let ours = view(sandbox, &checkouts.exercise, &own)?
         .with_path_shown(&link, LINK_INSIDE)
+        .with_path_writable(&shared, SHARED_INSIDE)
         .with_folders_locked(&checkouts.exercise.files, &checkouts.locked.folders)
         .with_files_locked(&checkouts.exercise.files, &checkouts.locked.files);
     let connect = |view: &SandboxView| ProofLink {
         folder: view.inside_path(&link).to_string_lossy().into_owned(),
+        shared: view.inside_path(&shared).to_string_lossy().into_owned(),
         port,
         is_split: view.confine().is_some_and(|confine| confine.network != SandboxNetwork::Host),
     };

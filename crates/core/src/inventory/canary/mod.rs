@@ -13,7 +13,10 @@ mod spans;
 
 pub use data::falsify_data;
 pub use marks::{with_harmless_comment, with_harmless_marks};
-pub use report::{CanaryReport, failed_test_ids, is_file_failed, is_reported_failed, judge_canaries, names_test};
+pub use report::{
+    CanaryReport, TestsByFile, failed_test_ids, is_file_failed, is_own_failure, is_reported_failed, judge_canaries,
+    names_test,
+};
 
 use super::mask::CommentGrammar;
 use super::tokens::SourceTokens;
