@@ -166,7 +166,7 @@ fn a_loop_whose_changes_make_tests_check_less_again_and_again_needs_a_human() {
     };
     stage.script(&weaken(1)).ships();
     stage.script(&weaken(2)).ships();
-    stage.script(&weaken(3)).is("escalated", "sensitive-path").saying("made tests check less");
+    stage.script(&weaken(3)).ended("escalated", "sensitive-path").saying("made tests check less");
 }
 
 #[test]
