@@ -23,7 +23,8 @@ pub fn select_tests(run: &[String], names: &[&str]) -> Option<Vec<String>> {
         "pytest" | "py.test" => Some(vec!["-k".to_owned(), one_of(" or ")]),
         name if name.starts_with("python") && has("pytest") => Some(vec!["-k".to_owned(), one_of(" or ")]),
         name if name.starts_with("python") && has("unittest") => {
-            Some(names.iter().flat_map(|name| ["-k".to_owned(), (*name).to_owned()]).collect())
+            // With a star, unittest compares the whole name of a test; without one, `test_1` would also select `test_12`.
+            Some(names.iter().flat_map(|name| ["-k".to_owned(), format!("*.{name}")]).collect())
         }
         "cargo" if has("nextest") && !has("--") => Some(names.iter().map(|name| (*name).to_owned()).collect()),
         "cargo" if has("test") => {
@@ -80,7 +81,7 @@ mod tests {
     fn runners_that_can_select_tests_get_their_names() {
         for (command, expected) in [
             ("pytest -q", Some("-k a or b")),
-            ("python3 -m unittest", Some("-k a -k b")),
+            ("python3 -m unittest", Some("-k *.a -k *.b")),
             ("cargo test --workspace", Some("-- a b")),
             ("go test ./...", Some("-run ^(a|b)$")),
             ("npx jest --ci", Some("-t a|b|with space")),

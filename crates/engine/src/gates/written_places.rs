@@ -1,5 +1,5 @@
-//! The places where a gate's programs wrote, for comparison with base's run. It decides nothing: it tells the checker and
-//! the approver about programs that write where the repository's own never did. Programs that were executed and
+//! The places where a gate's programs wrote, for comparison with base's run. It decides nothing: it is
+//! for the checker and the approver, about programs that write where the repository's own never did. Programs that were executed and
 //! connections are not recorded.
 
 use super::BaseResult;

@@ -35,7 +35,7 @@ pub(crate) const APP_LOG: &str = "app.log";
 const BROKEN: i32 = 10;
 const UNVERIFIABLE: i32 = 20;
 
-/// What one sandbox of a proof does.
+/// The task of one sandbox of a proof.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum ProofPart {
     /// Everything.

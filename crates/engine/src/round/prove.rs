@@ -244,21 +244,21 @@ impl SandboxFolders {
         Ok(Self { home: make("home")?, tmp: make("tmp")?, written: make(written)? })
     }
 
-    fn seat<'a>(&'a self, snapshot: &'a CommitSnapshot) -> ProgramFolders<'a> {
+    fn places<'a>(&'a self, snapshot: &'a CommitSnapshot) -> ProgramFolders<'a> {
         ProgramFolders { files: &snapshot.files, home: &self.home, tmp: &self.tmp }
     }
 }
 
-/// What programs of one sandbox see.
+/// The view of the programs of one sandbox.
 fn view(
     sandbox: &RoundSandbox,
     snapshot: &CommitSnapshot,
     folders: &SandboxFolders,
 ) -> Result<SandboxView, StageError> {
-    let seat = folders.seat(snapshot);
-    sandbox.views.copy_setup_layer(seat).map_err(|error| StageError::broke(Stage::Prove, "setup", &error))?;
+    let places = folders.places(snapshot);
+    sandbox.views.copy_setup_layer(places).map_err(|error| StageError::broke(Stage::Prove, "setup", &error))?;
     let machine = MachineProfile::first(sandbox.views.layer());
-    let view = sandbox.views.gate(seat, sandbox.views.gate_route("proof"), &machine);
+    let view = sandbox.views.gate(places, sandbox.views.gate_route("proof"), &machine);
     Ok(view.with_path_writable(&folders.written, FOLDER_INSIDE))
 }
 

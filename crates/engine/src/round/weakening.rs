@@ -5,9 +5,9 @@ use super::StageError;
 use super::context::RoundContext;
 use loopwright_core::round::RoundFacts;
 
-/// The earlier proposals that are looked at.
+/// The number of earlier proposals that are read.
 const EARLIER_MAX: u32 = 10;
-/// So many of them with weaker tests, and a further one, are a trend.
+/// The number of them with weaker tests that makes a further one a trend.
 const TREND_MIN: usize = 2;
 
 /// A finding if earlier proposals of the loop weakened tests, for a candidate that does so too.

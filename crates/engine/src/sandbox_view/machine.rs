@@ -135,7 +135,7 @@ impl MachineProfile {
         spawn
     }
 
-    /// Adds what a person's HOME has, where nothing is in its place: an empty HOME would tell code where it is.
+    /// Adds what a person's HOME has, where nothing is in its place: an empty HOME would show code where it is.
     pub(crate) fn furnish(&self, home: &Path) -> std::io::Result<()> {
         if !self.is_second {
             return Ok(());

@@ -1,5 +1,5 @@
 //! The repository of a gate that runs with other files than its commit's, such as falsified tests: one commit of exactly
-//! the files that the program sees. An object with the files' other version would tell which tests are falsified, and
+//! the files that the program sees. An object with the files' other version would show which tests are falsified, and
 //! the right answers of tests that the maker never saw.
 
 use std::fs;

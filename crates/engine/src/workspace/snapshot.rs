@@ -14,7 +14,7 @@ use super::{
 };
 use crate::git::{CommitMetadata, Oid};
 
-/// The branch of a gate's repository. Its names tell nothing about their judge.
+/// The branch of a gate's repository. No name in it shows that a judge runs the tests.
 pub(super) const BRANCH: &str = "main";
 
 /// The purpose of a snapshot.
