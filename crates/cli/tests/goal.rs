@@ -161,14 +161,14 @@ fn application_that_outlives_its_proof_or_never_gets_ready_is_ended() {
     run.assert_end("rejected", "proof-broken");
 }
 
-/// It tries everything that could make its own exercise pass, and prints what it could still do.
+/// It tries everything that could make its own exercise pass, and does not get ready if it reached the verdict.
 const CHEAT: &str = "\
 echo 'echo fine' > checks/deep/exercise.sh
 rm -f checks/deep/exercise.sh
 mv checks/deep checks/other
 mv checks moved
 mkdir -p checks/deep && echo 'echo fine' > checks/deep/exercise.sh
-(exec 3<>/proc/$PPID/mem) && echo reached > reached
+if (exec 3<>/proc/$PPID/mem); then exit 1; fi
 echo mine > checks/deep/beside
 echo up
 exec sleep 600
@@ -184,13 +184,48 @@ fn application_cannot_replace_its_exercise_or_reach_the_process_that_gives_the_v
         let repo = env.repo("r");
         repo.write(".loopwright/loops/goal.yaml", format!("{HEAD}{keys}")).write(".loopwright/goal.script", script);
         repo.write("test.sh", "grep -q 4 answer\n").write("answer", "1\n");
-        let exercise =
-            "cat answer checks/deep/beside; test ! -e reached && test -s checks/deep/beside && grep -q 42 answer\n";
+        let exercise = "cat answer; test ! -e checks/deep/beside && test ! -e moved && grep -q 42 answer\n";
         repo.write("checks/deep/exercise.sh", exercise).commit("first");
         env.loopwright_in(repo.path(), ["run", "goal", "--json"]).json()
     };
     let (right, wrong) = (run("42"), run("4"));
-    assert_eq!(right["outcome"], "shipped", "it may write beside its exercise, and nothing more: {right:#}");
+    assert_eq!(right["outcome"], "shipped", "nothing that it writes reaches its exercise: {right:#}");
+    assert_eq!(wrong["outcome"], "rejected", "{wrong:#}");
+    assert!(wrong["reasons"].to_string().contains("proof-broken"), "{wrong:#}");
+}
+
+/// It serves the answer, after it put files where the exercise's interpreter looks for modules: in HOME, which it does not
+/// search itself, and beside the exercise.
+const PLANT: &str = "\
+plant='print(\"fine\", flush=True); import os; os._exit(0)'
+site=$(python3 -c 'import site; print(site.getusersitepackages())')
+mkdir -p $site && echo \"$plant\" > $site/usercustomize.py
+echo \"$plant\" > checks/json.py
+echo \"$plant\" > conftest.py
+exec python3 -s -m http.server --bind 127.0.0.1 $PORT
+";
+
+/// The exercise and the application have nothing in common but the port.
+#[test]
+fn files_that_an_application_plants_for_its_exercise_are_not_loaded() {
+    let address = "http://127.0.0.1:{port}/answer";
+    let keys = format!(
+        "attempts: 1\nprover:\n  start: [sh, app.sh]\n  ready: \"{address}\"\n  exercise: [python3, checks/exercise.py]\n"
+    );
+    let run = |answer: &str| {
+        let script = format!("{PLAN}@ maker\nwrite answer \"{answer}\\n\"\nwrite app.sh <<END\n{PLANT}END\n\n{PASS}");
+        let env = env();
+        let repo = env.repo("r");
+        repo.write(".loopwright/loops/goal.yaml", format!("{HEAD}{keys}")).write(".loopwright/goal.script", script);
+        repo.write("test.sh", "grep -q 4 answer\n").write("answer", "1\n");
+        let exercise = "import json\nimport os\nimport urllib.request\n\n\
+                        found = urllib.request.urlopen('http://127.0.0.1:%s/answer' % os.environ['PORT']).read()\n\
+                        print(found)\nassert json.loads(found) == 42\n";
+        repo.write("checks/exercise.py", exercise).commit("first");
+        env.loopwright_in(repo.path(), ["run", "goal", "--json"]).json()
+    };
+    let (right, wrong) = (run("42"), run("4"));
+    assert_eq!(right["outcome"], "shipped", "{right:#}");
     assert_eq!(wrong["outcome"], "rejected", "{wrong:#}");
     assert!(wrong["reasons"].to_string().contains("proof-broken"), "{wrong:#}");
 }

@@ -297,7 +297,7 @@ async fn a_flake_that_base_shows_too_passes_on_repeat_and_is_recorded() {
 
 /// Hole 5 h: a retry is for the flake that base shows too.
 #[tokio::test]
-async fn code_that_is_right_now_and_then_is_not_repeated() {
+async fn hole_5h_code_that_is_right_now_and_then_is_not_repeated() {
     let round = Round::new(&[APP]).await;
     let mark = round.workspace.tmp.join("seen");
     let script = format!("test ! -e new.txt || test -e {0} || {{ touch {0}; exit 1; }}", mark.display());
@@ -492,4 +492,16 @@ async fn code_that_reaches_for_its_tests_needs_a_human_and_honest_code_does_not(
     let found = round.examine(&spec).await;
     let paths: Vec<&str> = found.sensitive.iter().chain(&found.steering).map(|one| one.path.as_str()).collect();
     assert_eq!(paths, ["pytest.py", "sums/__init__.py", "sums.py"], "{found:?}");
+}
+
+#[tokio::test]
+async fn places_where_base_did_not_write_are_noted_and_those_of_builds_are_not() {
+    let run = ("run.sh", ". ./app.sh\nexit $code\n");
+    let round = Round::new(&[run, ("app.sh", "mkdir -p logs && echo > logs/base\ncode=1\n")]).await;
+    let writes = "mkdir -p logs build src \"$HOME/.own\"\n\
+                  for one in logs/other build/a src/a \"$HOME/.own/a\"; do echo > \"$one\"; done\ncode=0\n";
+    round.write("app.sh", writes);
+    let result = round.one(RunGate { red_before: true, ..gate(&["sh", "run.sh"]) }).await;
+    let notes: Vec<&String> = result.evidence.iter().filter(|fact| fact.starts_with("wrote files")).collect();
+    assert_eq!(notes, ["wrote files where base's run did not: `./src`, `~/.own`"], "{result:?}");
 }

@@ -91,8 +91,17 @@ fn make_namespaces(plan: &LaunchPlan) -> StepResult {
     }
     sys::enter_namespaces(sys::CLONE_NEWUSER).at(LaunchStep::UserNamespace)?;
     map_ids(plan.identity.id, uid, gid).at(LaunchStep::IdMaps)?;
+    move_clocks(plan.identity.uptime_ahead);
     let net = if plan.network == SandboxNetwork::Host { 0 } else { sys::CLONE_NEWNET };
     sys::enter_namespaces(sys::CLONE_NEWPID | sys::CLONE_NEWIPC | sys::CLONE_NEWUTS | net).at(LaunchStep::Namespaces)
+}
+
+/// The clocks since the start of the machine, for the children of this process. A kernel without time namespaces leaves
+/// them as they are.
+fn move_clocks(ahead: u64) {
+    if ahead > 0 && sys::enter_namespaces(sys::CLONE_NEWTIME).is_ok() {
+        let _ = fs::write("/proc/self/timens_offsets", format!("monotonic {ahead} 0\nboottime {ahead} 0\n"));
+    }
 }
 
 /// One user and one group, mapped to the caller's own outside; without privileges the kernel allows no more.

@@ -84,6 +84,7 @@ pub const POLLIN: i16 = 1;
 
 pub const CLONE_NEWNS: c_int = 0x0002_0000;
 pub const CLONE_NEWCGROUP: c_int = 0x0200_0000;
+pub const CLONE_NEWTIME: c_int = 0x0000_0080;
 pub const CLONE_NEWUTS: c_int = 0x0400_0000;
 pub const CLONE_NEWIPC: c_int = 0x0800_0000;
 pub const CLONE_NEWUSER: c_int = 0x1000_0000;

@@ -100,6 +100,7 @@ impl SandboxIdentity {
         path(out, &self.home);
         bytes(out, self.host.as_bytes());
         number(out, u64::from(self.last_pid));
+        number(out, self.uptime_ahead);
         number(out, u64::from(self.shows_cookie));
     }
 
@@ -110,6 +111,7 @@ impl SandboxIdentity {
             home: from.path()?,
             host: String::from_utf8(from.bytes()?).ok()?,
             last_pid: u32::try_from(from.number()?).ok()?,
+            uptime_ahead: from.number()?,
             shows_cookie: from.number()? == 1,
         })
     }

@@ -33,6 +33,8 @@ pub struct SandboxIdentity {
     pub host: String,
     /// Process ids start after this one, where the kernel allows it.
     pub last_pid: u32,
+    /// Seconds that its clocks since the start of the machine are ahead, where the kernel allows it.
+    pub uptime_ahead: u64,
     /// Whether the program's environment has the cookie of its tree. The helper outside always has it.
     pub shows_cookie: bool,
 }
@@ -45,6 +47,7 @@ impl Default for SandboxIdentity {
             home: PathBuf::from("/home/loop"),
             host: "loopwright".to_owned(),
             last_pid: 0,
+            uptime_ahead: 0,
             shows_cookie: true,
         }
     }

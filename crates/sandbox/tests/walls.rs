@@ -21,6 +21,18 @@ def call(name, number, *args):
     print(name, "ok" if result >= 0 else errno.errorcode[ctypes.get_errno()], flush=True)
 "#;
 
+#[tokio::test]
+async fn the_time_since_the_start_of_the_machine_is_that_of_its_identity() {
+    if !Path::new("/proc/self/ns/time").exists() {
+        // This kernel has no time namespaces.
+        return;
+    }
+    let dir = folder();
+    let ahead = |confine: &mut loopwright_sandbox::Confinement| confine.identity.uptime_ahead = 40_000_000;
+    let text = prints(walled(sh("cut -d. -f1 /proc/uptime"), dir.path(), ahead)).await;
+    assert!(text.trim().parse::<u64>().expect("seconds") >= 40_000_000, "{text}");
+}
+
 async fn calls(script: &str) -> String {
     let dir = folder();
     prints(walled(python(&format!("{CALLS}{script}")), dir.path(), |_| ())).await

@@ -118,12 +118,15 @@ fn drive(program: &BuggyProgram, tree: &Path, place: &TrustDir, inputs: &[&[Valu
     for (name, text) in files(program) {
         std::fs::write(folder.join(name), text).map_err(|error| error.to_string())?;
     }
+    let home = place.folder("oracle-home")?;
+    // A person's HOME, because code that is right only in an empty one is wrong.
+    std::fs::write(home.join(".profile"), "umask 022\n").map_err(|error| error.to_string())?;
     let words = command(program, &folder.to_string_lossy());
     let mut start = Command::new(&words[0]);
     start.args(&words[1..]).current_dir(&clean).env_clear();
     start
         .env("PATH", place.path())
-        .env("HOME", place.folder("oracle-home")?)
+        .env("HOME", home)
         .env("TMPDIR", place.folder("oracle-tmp")?)
         // Another country than that of any gate, because code that is right only in one language or zone is wrong.
         .env("LANG", "is_IS.UTF-8")

@@ -69,6 +69,8 @@ pub(super) struct BuggyProgram {
     pub(super) function: String,
     pub(super) helper: String,
     pub(super) gate: SuiteRunner,
+    /// Whether its tests read the expected values from a file of data.
+    pub(super) has_data: bool,
     pub(super) takes: Vec<ArgumentType>,
     pub(super) buggy: String,
     pub(super) fixed: String,
@@ -129,6 +131,7 @@ impl BuggyProgram {
             function: key("function").to_owned(),
             helper: key("helper").to_owned(),
             gate: gate(key("gate")),
+            has_data: key("data") == "json",
             takes: key("takes").split_whitespace().map(parse_type).collect(),
             buggy: part("buggy") + "\n",
             fixed: part("fixed") + "\n",
@@ -160,6 +163,12 @@ impl BuggyProgram {
         }
     }
 
+    /// The path of the file with expected values.
+    pub(super) fn data_path(&self) -> String {
+        let folder = if self.language == ProgramLanguage::JavaScript { "test" } else { "tests" };
+        format!("{folder}/rows.json")
+    }
+
     /// A source file with this code, and the tests where they live in it.
     pub(super) fn source(&self, code: &str) -> String {
         self.source_with(code, Edit::None)
@@ -181,6 +190,10 @@ impl BuggyProgram {
         ];
         if self.test_path() != self.source_path() {
             files.push((self.test_path(), suite(self, Edit::None)));
+        }
+        if self.has_data {
+            let rows = self.tests.iter().map(|case| (case.name.clone(), case.out.clone()));
+            files.push((self.data_path(), Value::Object(rows.collect()).to_string()));
         }
         // Half of the repositories have a `.gitignore`.
         if self.name.len().is_multiple_of(2) {

@@ -34,19 +34,19 @@ pub(super) fn suite_of(program: &BuggyProgram, cases: &[ProgramCase], edit: Edit
     // `only` marks the first test; every other change is made to the other tests.
     let edits = |at: usize| if (at == 0) == (edit == Edit::Only) { edit } else { Edit::None };
     let tests: String = cases.iter().enumerate().map(|(at, case)| one(program, case, edits(at))).collect();
-    let (name, function) = (&program.name, &program.function);
+    let (name, function, rows) = (&program.name, &program.function, rows(program));
     match (program.language, program.gate) {
         (ProgramLanguage::Python, SuiteRunner::Pytest) => {
-            format!("import os\n\nimport pytest\n\nfrom {name} import {function}\n{tests}")
+            format!("import os\n\nimport pytest\n\nfrom {name} import {function}\n{rows}{tests}")
         }
         (ProgramLanguage::Python, _) => {
             format!(
-                "import os\nimport unittest\n\nfrom {name} import {function}\n\n\nclass Tests(unittest.TestCase):{tests}"
+                "import os\nimport unittest\n\nfrom {name} import {function}\n{rows}\n\nclass Tests(unittest.TestCase):{tests}"
             )
         }
         (ProgramLanguage::JavaScript, _) => format!(
             "\"use strict\";\n\nconst test = require(\"node:test\");\nconst assert = require(\"node:assert\");\n\
-             const {{ {function} }} = require(\"../src/{name}.js\");\n{tests}"
+             const {{ {function} }} = require(\"../src/{name}.js\");\n{rows}{tests}"
         ),
         (ProgramLanguage::Rust, SuiteRunner::Inline) => {
             format!("#[cfg(test)]\nmod tests {{\n    use super::*;\n{tests}}}\n")
@@ -54,6 +54,17 @@ pub(super) fn suite_of(program: &BuggyProgram, cases: &[ProgramCase], edit: Edit
         (ProgramLanguage::Rust, SuiteRunner::Cargo) => format!("use {name}::*;\n{tests}"),
         (ProgramLanguage::Rust, _) => format!("use super::*;\n{tests}"),
         (ProgramLanguage::Shell, _) => format!("{}{tests}\n{}", shell_head(program), shell_end(program, cases, edit)),
+    }
+}
+
+/// The lines that read the file of expected values.
+fn rows(program: &BuggyProgram) -> &'static str {
+    match program.language {
+        ProgramLanguage::Python if program.has_data => {
+            "\nimport json\nimport pathlib\n\nROWS = json.loads((pathlib.Path(__file__).parent / \"rows.json\").read_text())\n"
+        }
+        ProgramLanguage::JavaScript if program.has_data => "const ROWS = require(\"./rows.json\");\n",
+        _ => "",
     }
 }
 
@@ -95,7 +106,9 @@ pub(super) fn call(program: &BuggyProgram, case: &ProgramCase) -> String {
 
 /// The test's expected value: the right one, or the value that the code returns.
 fn expected(program: &BuggyProgram, case: &ProgramCase, edit: Edit) -> String {
+    let is_row = program.has_data && program.tests.iter().any(|test| test.name == case.name);
     match (edit, program.language) {
+        (Edit::None, _) if is_row => format!("ROWS[\"{}\"]", case.name),
         (Edit::Weakened, _) => call(program, case),
         (_, ProgramLanguage::Python) => python(&case.out),
         (_, ProgramLanguage::JavaScript) => case.out.to_string(),

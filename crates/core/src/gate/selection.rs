@@ -8,6 +8,12 @@ pub fn select_tests(run: &[String], names: &[&str]) -> Option<Vec<String>> {
     let first = words.first()?.rsplit('/').next()?;
     let has = |word: &str| words.contains(&word);
     let is_plain = |name: &&str| name.chars().all(|c| c.is_alphanumeric() || c == '_');
+    if let "jest" | "vitest" = first {
+        return by_title(names);
+    }
+    if let ("npx", Some(&("jest" | "vitest"))) = (first, words.get(1)) {
+        return by_title(names);
+    }
     let names: Vec<&str> = names.iter().copied().filter(is_plain).collect();
     if names.is_empty() {
         return None;
@@ -17,7 +23,8 @@ pub fn select_tests(run: &[String], names: &[&str]) -> Option<Vec<String>> {
         "pytest" | "py.test" => Some(vec!["-k".to_owned(), one_of(" or ")]),
         name if name.starts_with("python") && has("pytest") => Some(vec!["-k".to_owned(), one_of(" or ")]),
         name if name.starts_with("python") && has("unittest") => {
-            Some(names.iter().flat_map(|name| ["-k".to_owned(), (*name).to_owned()]).collect())
+            // With a star, unittest compares the whole name of a test; without one, `test_1` would also select `test_12`.
+            Some(names.iter().flat_map(|name| ["-k".to_owned(), format!("*.{name}")]).collect())
         }
         "cargo" if has("nextest") && !has("--") => Some(names.iter().map(|name| (*name).to_owned()).collect()),
         "cargo" if has("test") => {
@@ -27,6 +34,12 @@ pub fn select_tests(run: &[String], names: &[&str]) -> Option<Vec<String>> {
         "go" if has("test") => Some(vec!["-run".to_owned(), format!("^({})$", one_of("|"))]),
         _ => None,
     }
+}
+
+/// A pattern of titles.
+fn by_title(names: &[&str]) -> Option<Vec<String>> {
+    let titles: Vec<String> = names.iter().map(|name| regex::escape(name)).collect();
+    (!titles.is_empty()).then(|| vec!["-t".to_owned(), titles.join("|")])
 }
 
 /// The command that runs all tests although some fail, for runners that would stop early.
@@ -68,9 +81,10 @@ mod tests {
     fn runners_that_can_select_tests_get_their_names() {
         for (command, expected) in [
             ("pytest -q", Some("-k a or b")),
-            ("python3 -m unittest", Some("-k a -k b")),
+            ("python3 -m unittest", Some("-k *.a -k *.b")),
             ("cargo test --workspace", Some("-- a b")),
             ("go test ./...", Some("-run ^(a|b)$")),
+            ("npx jest --ci", Some("-t a|b|with space")),
             ("make test", None),
             ("sh tests/run.sh", None),
         ] {

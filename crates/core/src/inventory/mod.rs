@@ -227,6 +227,17 @@ pub fn rewritten_tests(base: &TestInventory, sealed: &TestInventory) -> Vec<Stri
     differ.map(|((_, path, name), ..)| format!("{path}::{name}")).collect()
 }
 
+/// Tests that check less than in base: they still assert something, but less often.
+#[must_use]
+pub fn weakened_tests(base: &TestInventory, sealed: &TestInventory) -> Vec<String> {
+    let both = base.tests.iter().filter_map(|(key, before)| Some((key, before, sealed.tests.get(key)?)));
+    let weaker = both.filter(|(_, before, after)| (1..before.assertions).contains(&after.assertions));
+    let shown = weaker.map(|((_, path, name), before, after)| {
+        format!("`{path}::{name}` asserts {} times, base {} times", after.assertions, before.assertions)
+    });
+    shown.collect()
+}
+
 /// Tests that only the sealed tree has, by suite and last name: candidates for a moved test.
 fn spare<'a>(base: &TestInventory, sealed: &'a TestInventory) -> BTreeMap<(TestSuite, String), Vec<&'a InventoryTest>> {
     let mut spare: BTreeMap<(TestSuite, String), Vec<&InventoryTest>> = BTreeMap::new();

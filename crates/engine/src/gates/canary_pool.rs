@@ -7,9 +7,10 @@ use super::gate_attempt::{GateAttempt, RunReports, RunSetting};
 use super::judge::{ComparisonBase, JudgedRun};
 use super::{BaseResult, GateRunner, GatesError, ResolvedRun};
 use crate::sandbox_view::MachineProfile;
+use loopwright_core::gate::selection;
 use loopwright_core::inventory::canary::{
-    CanaryWidth, TestCanary, apply_canaries, canary_tests, falsify_data, find_canaries, is_file_failed,
-    is_reported_failed, judge_canaries, names_test,
+    CanaryWidth, TestCanary, TestsByFile, apply_canaries, canary_tests, falsify_data, find_canaries, is_file_failed,
+    is_own_failure, is_reported_failed, judge_canaries, names_test, with_harmless_comment, with_harmless_marks,
 };
 use loopwright_core::inventory::{is_suite, test_folder};
 use loopwright_core::paths::Globs;
@@ -28,6 +29,8 @@ const EXIT_BATCHES_MAX: usize = 4;
 const UNLOADED_RUNS_MAX: usize = 2;
 /// A gate that takes longer is tried only once on base.
 const SHORT_MS: u64 = 10_000;
+/// A gate that takes longer is falsified, and varied, only where its runner can select tests.
+pub(super) const LONG_MS: u64 = 120_000;
 
 /// How a gate shows that a falsified test failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -51,12 +54,24 @@ pub struct CanaryPool {
     pub uncalibrated: Vec<TestCanary>,
     /// A falsified file of data that tests compare with, and the tests that it made fail on base.
     pub data: Option<DataCanary>,
-    /// The names of all tests that the files show.
-    pub names: BTreeSet<String>,
+    /// All tests that the files show.
+    pub tests: TestsByFile,
     /// Tests that failed although they were not falsified, or that are flaky. They prove nothing.
     pub noisy: BTreeSet<String>,
     /// Why there is no canary.
     pub why_none: Option<String>,
+    /// Whether each test can get a statement without effect: base's tests end with it as they do without it.
+    pub takes_marks: bool,
+}
+
+/// Whether a run on base marks its tests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TestMarks {
+    None,
+    /// A comment at the end of each file of tests.
+    Comment,
+    /// A statement in each test.
+    Each,
 }
 
 /// A falsified file of data.
@@ -116,10 +131,10 @@ impl GateRunner<'_> {
 
     async fn calibrate(&self, run: &ResolvedRun, base: Option<&BaseResult>) -> Result<CanaryPool, GatesError> {
         let (texts, data) = self.test_texts(run).await?;
-        let mut pool = CanaryPool::default();
-        for (path, text) in &texts {
-            pool.names.extend(canary_tests(path, text).into_iter().map(|test| test.name));
-        }
+        let names = |(path, text): (&String, &String)| {
+            (path.clone(), canary_tests(path, text).into_iter().map(|test| test.name).collect())
+        };
+        let mut pool = CanaryPool { tests: texts.iter().map(names).collect(), ..CanaryPool::default() };
         let measured;
         let base = match base {
             Some(base) => base,
@@ -129,7 +144,8 @@ impl GateRunner<'_> {
             }
         };
         let roll = self.roll(&run.gate.name)?;
-        let data = data_canary(&texts, &data, roll);
+        // A file of data concerns tests that cannot be selected by name.
+        let data = data_canary(&texts, &data, roll).filter(|_| selected_max(run, base).is_none());
         let readers: BTreeSet<String> = data.iter().flat_map(|data| data.readers.iter().cloned()).collect();
         let sources = texts.iter().filter(|(path, _)| !readers.contains(*path));
         let wide: Vec<TestCanary> =
@@ -139,19 +155,20 @@ impl GateRunner<'_> {
         if wide.is_empty() && data.is_none() {
             return Ok(none(pool, "no test compares with a literal that can be falsified"));
         }
+        let known = pool.tests.clone();
         let is_blind = !base.result.is_passed() && base.failed.is_empty();
         let is_red = |canary: &TestCanary| {
-            is_blind || (!base.result.is_passed() && is_reported_failed(&base.failed, &canary.path, &canary.name))
+            is_blind || (!base.result.is_passed() && is_own_failure(&base.failed, canary, &known))
         };
         pool.uncalibrated = wide.iter().filter(|canary| is_red(canary)).take(TRIED_MAX).cloned().collect();
         pool.data = data;
         let mut narrow: Vec<TestCanary> = narrow.into_iter().filter(|canary| !is_red(canary)).collect();
         spread(&mut narrow, roll);
-        narrow.truncate(TRIED_MAX);
-        let trial = CanaryTrial { gates: self, run, base, texts: &texts };
+        narrow.truncate(selected_max(run, base).map_or(TRIED_MAX, |most| (2 * most).min(TRIED_MAX)));
+        let trial = CanaryTrial { gates: self, run, base, texts: &texts, roll };
         if !is_blind {
             trial.try_on_base(&mut pool, narrow, &wide).await?;
-        } else if pool.names.is_empty() || base.shown.tests.is_empty() {
+        } else if pool.tests.is_empty() || base.shown.tests.is_empty() {
             // Nothing on base shows how this gate names its failures, so a pass of ids decides nothing.
             pool.proof = CanaryProof::Exit;
         }
@@ -200,6 +217,17 @@ fn none(pool: CanaryPool, why: &str) -> CanaryPool {
     CanaryPool { why_none: Some(why.to_owned()), ..pool }
 }
 
+/// The most tests that a run selects, for a gate that takes long and whose runner can select: a tenth of all, so that the
+/// further runs together take a fraction of its time.
+pub(super) fn selected_max(run: &ResolvedRun, base: &BaseResult) -> Option<usize> {
+    if base.result.duration_ms <= LONG_MS {
+        return None;
+    }
+    selection::select_tests(&run.gate.run, &["any"])?;
+    let all = usize::try_from(base.shown.ran().max(base.shown.failed())).unwrap_or(usize::MAX);
+    Some((all / 10).max(2))
+}
+
 /// Mixes the tests, so that a limit does not always cut the same files.
 fn spread(canaries: &mut [TestCanary], roll: u64) {
     canaries.sort_by_key(|canary| {
@@ -226,6 +254,7 @@ struct CanaryTrial<'a> {
     run: &'a ResolvedRun,
     base: &'a BaseResult,
     texts: &'a TestTexts,
+    roll: u64,
 }
 
 impl CanaryTrial<'_> {
@@ -235,13 +264,18 @@ impl CanaryTrial<'_> {
         narrow: Vec<TestCanary>,
         wide: &[TestCanary],
     ) -> Result<(), GatesError> {
-        let (narrow, ended) = self.falsified_loadable(pool, narrow).await?;
-        let shows_ids = ended.failed.difference(&self.base.failed).next().is_some();
-        if !shows_ids {
-            return self.by_exit(pool, narrow, &ended).await;
+        let (mut narrow, mut ended) = self.falsified_loadable(pool, narrow, TestMarks::Each).await?;
+        pool.takes_marks = self.ends_as_expected(pool, &narrow, &ended);
+        if !pool.takes_marks {
+            (narrow, ended) = self.falsified_loadable(pool, narrow, TestMarks::None).await?;
         }
-        if self.names_no_test(pool, &narrow, &ended) {
-            return self.by_exit(pool, narrow, &ended).await;
+        let shows_ids = ended.failed.difference(&self.base.failed).next().is_some();
+        if !shows_ids || self.names_no_test(pool, &narrow, &ended) {
+            if pool.takes_marks {
+                ended = self.falsified(&narrow, pool.data.as_ref(), TestMarks::None).await?;
+            }
+            self.by_exit(pool, narrow, &ended).await?;
+            return self.try_marks_by_exit(pool).await;
         }
         let survivors = self.accept(pool, narrow, &ended);
         if let Some(data) = &mut pool.data {
@@ -251,8 +285,26 @@ impl CanaryTrial<'_> {
         let is_again = |canary: &&TestCanary| survivors.contains(&(canary.path.clone(), canary.name.clone()));
         let again: Vec<TestCanary> = wide.iter().filter(is_again).cloned().collect();
         if !again.is_empty() && self.base.result.duration_ms <= SHORT_MS {
-            let ended = self.falsified(&again, None).await?;
+            let marks = if pool.takes_marks { TestMarks::Each } else { TestMarks::None };
+            let ended = self.falsified(&again, None, marks).await?;
             self.accept(pool, again, &ended);
+        }
+        Ok(())
+    }
+
+    /// Whether the gate stays green with marked tests. If it also turns red with nothing but a comment in them, its exit
+    /// code proves nothing: it may depend on the repository's history or on the files' bytes.
+    async fn try_marks_by_exit(&self, pool: &mut CanaryPool) -> Result<(), GatesError> {
+        if !self.base.result.is_passed() || pool.is_empty() {
+            return Ok(());
+        }
+        pool.takes_marks = self.falsified(&[], None, TestMarks::Each).await?.result.is_passed();
+        if !pool.takes_marks && !self.falsified(&[], None, TestMarks::Comment).await?.result.is_passed() {
+            *pool = CanaryPool {
+                why_none: Some("the gate fails on base when its tests get a comment".to_owned()),
+                tests: std::mem::take(&mut pool.tests),
+                ..CanaryPool::default()
+            };
         }
         Ok(())
     }
@@ -262,15 +314,23 @@ impl CanaryTrial<'_> {
     fn names_no_test(&self, pool: &CanaryPool, tried: &[TestCanary], ended: &JudgedRun) -> bool {
         let shown = self.base.shown.tests.iter().map(|test| &test.id);
         let mut ids = ended.failed.iter().chain(&ended.passed).chain(&self.base.failed).chain(shown);
-        let is_test = |id: &String| pool.names.iter().any(|name| names_test(id, name));
-        let is_file = |canary: &TestCanary| is_reported_failed(&ended.failed, &canary.path, &canary.name);
+        let is_test = |id: &String| pool.tests.values().flatten().any(|name| names_test(id, name));
+        let is_file = |canary: &TestCanary| is_own_failure(&ended.failed, canary, &pool.tests);
         !tried.is_empty() && !ids.any(is_test) && !tried.iter().any(is_file)
+    }
+
+    /// Whether a run with marked tests shows failures, and only of tests that were falsified.
+    fn ends_as_expected(&self, pool: &CanaryPool, tried: &[TestCanary], ended: &JudgedRun) -> bool {
+        let failed: BTreeSet<String> = ended.failed.difference(&self.base.failed).cloned().collect();
+        let report = judge_canaries(tried, &failed, &ended.passed, &pool.tests);
+        let is_read = |id: &String| pool.data.iter().flat_map(|data| &data.readers).any(|path| self.names_in(path, id));
+        ended.is_complete && !failed.is_empty() && report.others.iter().all(is_read)
     }
 
     /// Takes the canaries that died, and returns the files and names of those that did not.
     fn accept(&self, pool: &mut CanaryPool, tried: Vec<TestCanary>, ended: &JudgedRun) -> BTreeSet<(String, String)> {
         let failed: BTreeSet<String> = ended.failed.difference(&self.base.failed).cloned().collect();
-        let report = judge_canaries(&tried, &failed, &ended.passed, &pool.names);
+        let report = judge_canaries(&tried, &failed, &ended.passed, &pool.tests);
         let is_read = |id: &String| pool.data.iter().flat_map(|data| &data.readers).any(|path| self.names_in(path, id));
         pool.noisy.extend(report.others.into_iter().filter(|id| !is_read(id)));
         let survivors = report.survived.iter().chain(&report.missing).map(|at| &tried[*at]);
@@ -298,7 +358,7 @@ impl CanaryTrial<'_> {
         if turned_red && ran_tests && narrow.len() > 1 && ended.shown.ran() == 0 && ended.shown.failed() == 0 {
             // The falsified tests probably do not build: half of them may.
             let half = narrow[..narrow.len() / 2].to_vec();
-            let ended = self.falsified(&half, None).await?;
+            let ended = self.falsified(&half, None, TestMarks::None).await?;
             if ended.failed.difference(&self.base.failed).next().is_some() {
                 self.accept(pool, half, &ended);
                 return Ok(());
@@ -307,7 +367,7 @@ impl CanaryTrial<'_> {
         pool.proof = CanaryProof::Exit;
         if turned_red {
             for batch in exit_batches(&narrow) {
-                if !self.falsified(&batch, None).await?.result.is_passed() {
+                if !self.falsified(&batch, None, TestMarks::None).await?.result.is_passed() {
                     pool.calibrated.extend(batch);
                 }
             }
@@ -328,10 +388,11 @@ impl CanaryTrial<'_> {
         &self,
         pool: &CanaryPool,
         mut canaries: Vec<TestCanary>,
+        marks: TestMarks,
     ) -> Result<(Vec<TestCanary>, JudgedRun), GatesError> {
-        let mut ended = self.falsified(&canaries, pool.data.as_ref()).await?;
+        let mut ended = self.falsified(&canaries, pool.data.as_ref(), marks).await?;
         for _ in 0..UNLOADED_RUNS_MAX {
-            let report = judge_canaries(&canaries, &ended.failed, &ended.passed, &pool.names);
+            let report = judge_canaries(&canaries, &ended.failed, &ended.passed, &pool.tests);
             let is_unloaded = |canary: &TestCanary| {
                 is_file_failed(&ended.failed, &canary.path) && !is_file_failed(&self.base.failed, &canary.path)
             };
@@ -340,15 +401,29 @@ impl CanaryTrial<'_> {
                 break;
             }
             canaries = loadable;
-            ended = self.falsified(&canaries, pool.data.as_ref()).await?;
+            ended = self.falsified(&canaries, pool.data.as_ref(), marks).await?;
         }
         Ok((canaries, ended))
     }
 
-    async fn falsified(&self, canaries: &[TestCanary], data: Option<&DataCanary>) -> Result<JudgedRun, GatesError> {
+    async fn falsified(
+        &self,
+        canaries: &[TestCanary],
+        data: Option<&DataCanary>,
+        marks: TestMarks,
+    ) -> Result<JudgedRun, GatesError> {
         let mut setting = RunSetting::plain(MachineProfile::first(self.gates.views.layer()));
         setting.reports = RunReports::Own;
         setting.files = falsified_files(self.texts, canaries).0;
+        setting.files = match marks {
+            TestMarks::None => setting.files,
+            TestMarks::Comment => commented_files(self.texts, setting.files, self.roll),
+            TestMarks::Each => marked_files(self.texts, setting.files, self.roll),
+        };
+        if selected_max(self.run, self.base).is_some() {
+            let names: Vec<&str> = canaries.iter().map(|canary| canary.name.as_str()).collect();
+            setting.args = selection::select_tests(&self.run.gate.run, &names).unwrap_or_default();
+        }
         setting.files.extend(data.map(|data| (data.path.clone(), data.text.clone().into_bytes())));
         let base = self.gates.workspace.base.clone();
         let attempt = GateAttempt { gates: self.gates, run: self.run, commit: &base, restore: &[], setting: &setting };
@@ -399,4 +474,28 @@ pub(super) fn falsified_files(texts: &TestTexts, canaries: &[TestCanary]) -> (Ve
         }
     }
     (files, applied)
+}
+
+/// These files and all others with tests, with a mark in each test that changes nothing.
+pub(super) fn marked_files(texts: &TestTexts, falsified: Vec<(String, Vec<u8>)>, roll: u64) -> Vec<(String, Vec<u8>)> {
+    let falsified: BTreeMap<String, Vec<u8>> = falsified.into_iter().collect();
+    let mark = |path: &String, text: &str| {
+        let marked = with_harmless_marks(path, text, roll).unwrap_or_else(|| text.to_owned());
+        (path.clone(), marked.into_bytes())
+    };
+    let current = |path: &String| falsified.get(path).map(|bytes| String::from_utf8_lossy(bytes));
+    texts.iter().map(|(path, text)| mark(path, &current(path).unwrap_or(text.into()))).collect()
+}
+
+/// The falsified files, and every other file of tests with a comment that changes nothing.
+pub(super) fn commented_files(
+    texts: &TestTexts,
+    falsified: Vec<(String, Vec<u8>)>,
+    roll: u64,
+) -> Vec<(String, Vec<u8>)> {
+    let known: BTreeSet<String> = falsified.iter().map(|(path, _)| path.clone()).collect();
+    let others = texts.iter().filter(|(path, _)| !known.contains(*path) && is_suite(path));
+    let others =
+        others.filter_map(|(path, text)| Some((path.clone(), with_harmless_comment(path, text, roll)?.into_bytes())));
+    falsified.into_iter().chain(others).collect()
 }

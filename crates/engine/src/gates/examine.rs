@@ -26,6 +26,9 @@ pub struct CandidateExamination {
     pub steering: Vec<SensitivePath>,
     /// Settings of test runners, which falsified tests can settle as well.
     pub runner_files: Vec<SensitivePath>,
+    /// Tests that assert less often than in base. One change may do that; a loop that does it again and again needs a
+    /// person.
+    pub weakened_tests: Vec<String>,
     /// Facts that the report points out.
     pub notes: Vec<String>,
 }
@@ -41,6 +44,7 @@ impl From<CandidateExamination> for SealFindings {
             sensitive: listed(&found.sensitive),
             steering: listed(&found.steering),
             runner_files: listed(&found.runner_files),
+            weakened_tests: found.weakened_tests,
             notes: found.notes,
             proposed_before: None,
         }
@@ -91,6 +95,8 @@ pub fn examine(
     let why = "a test that base has was rewritten";
     sensitive.extend(rewritten.map(|path| SensitivePath { path, why: why.to_owned(), kind: None }));
     notes.extend(test_edits(facts));
+    let weakened_tests: Vec<String> = inventory::weakened_tests(&base, &sealed);
+    notes.extend(weakened_tests.iter().take(REWRITTEN_MAX).map(|test| format!("a test checks less: {test}")));
     Ok(CandidateExamination {
         secrets: secrets(facts, scanner, texts),
         protected: protected.violations,
@@ -99,6 +105,7 @@ pub fn examine(
         sensitive,
         steering: unproven,
         runner_files,
+        weakened_tests,
         notes,
     })
 }

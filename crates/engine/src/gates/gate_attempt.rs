@@ -3,6 +3,7 @@
 
 use super::judge::{ComparisonBase, JudgedRun, RunArtefacts, judge};
 use super::resolve::{GateProgram, ResolvedRun};
+use super::written_places::FileSurvey;
 use super::{GateRunner, GatesError, TIMEOUT_DEFAULT};
 use crate::git::Oid;
 use crate::live_line::LiveLine;
@@ -69,7 +70,8 @@ impl GateAttempt<'_> {
     /// reaches the next.
     pub(super) async fn run(&self, against: ComparisonBase<'_>) -> Result<JudgedRun, GatesError> {
         let gates = self.gates;
-        let kind = SnapshotKind::WithGit;
+        let has_other_files = !self.setting.files.is_empty();
+        let kind = if has_other_files { SnapshotKind::WithOtherFiles } else { SnapshotKind::WithGit };
         let snapshot =
             gates.workspaces.snapshot(gates.workspace, "gate", self.commit, kind, &gates.views.extra_lower()).await?;
         if !self.restore.is_empty() {
@@ -77,6 +79,11 @@ impl GateAttempt<'_> {
             gates.workspaces.restore_paths(gates.workspace, &snapshot, base, self.restore).await?;
         }
         self.write_files(&snapshot).await?;
+        if has_other_files {
+            let files = self.setting.files.iter().map(|(path, _)| path);
+            let changed: Vec<String> = self.restore.iter().chain(files).cloned().collect();
+            gates.workspaces.add_single_commit(gates.workspace, &snapshot, self.commit, &changed).await?;
+        }
         let private = gates.workspace.root.join("gate-private");
         let judged = self.in_checkout(&snapshot.files, &private, against).await;
         gates.workspaces.drop_snapshots(gates.workspace, [private, snapshot.root]);
@@ -130,10 +137,14 @@ impl GateAttempt<'_> {
         let tmp_inside = tmp.join(&self.setting.machine.tmp);
         std::fs::create_dir_all(&tmp_inside).map_err(failed)?;
         let seat = ProgramFolders { files, home: &home, tmp: &tmp };
+        if self.gates.views.layer().is_none() {
+            self.setting.machine.furnish(&home).map_err(failed)?;
+        }
         self.gates.views.copy_setup_layer(seat).map_err(failed)?;
         // A report that the candidate committed, or that a set-up left, is not evidence of this run.
         self.reports().try_for_each(|report| files.hide(Path::new(report))).map_err(failed)?;
         let spawn = self.spawn(self.run.program.path_in(checkout), seat, &tmp_inside);
+        let before = FileSurvey::take(checkout, &home);
         let mut watch = LiveLine::start(&gate.name, self.gates.progress);
         let ended = match self.gates.proc.run(spawn, &mut watch, self.gates.cancel, |_| ()).await {
             Ok(ended) => ended,
@@ -144,6 +155,8 @@ impl GateAttempt<'_> {
         }
         let left = |path: &str| read_report(checkout, path);
         let mut judged = judge(gate, &ended, &RunArtefacts { read: &left }, against);
+        let after = FileSurvey::take(checkout, &home);
+        judged.wrote = before.zip(after).map(|(before, after)| after.places_since(&before));
         if self.setting.reports == RunReports::Own && !judged.result.is_passed() {
             let (failed, passed) = own_report(&tmp_inside);
             judged.failed.extend(failed);
@@ -155,7 +168,7 @@ impl GateAttempt<'_> {
     fn spawn(&self, program: PathBuf, seat: ProgramFolders<'_>, tmp: &Path) -> SpawnRequest {
         let gates = self.gates;
         let mut room = gates.views.gate(seat, gates.views.gate_route(&self.run.gate.name), &self.setting.machine);
-        if !self.run.gate.inputs_writable {
+        if !self.run.gate.inputs_writable && !self.setting.machine.has_writable_tests() {
             room = room.with_folders_locked(seat.files, &self.run.test_folders);
         }
         let mut spawn =
@@ -176,7 +189,7 @@ impl GateAttempt<'_> {
         let wall = self.run.gate.timeout.map_or(TIMEOUT_DEFAULT, |span| span.duration());
         spawn.limits =
             RunLimits { wall: Some(wall), keep_head: KEEP_HEAD, keep_tail: KEEP_TAIL, ..RunLimits::default() };
-        room.confine_spawn(spawn)
+        self.setting.machine.with_parent(room.confine_spawn(spawn))
     }
 
     fn reports(&self) -> impl Iterator<Item = &str> {
@@ -196,6 +209,7 @@ fn not_started(name: &str, why: &str) -> JudgedRun {
         failed: Default::default(),
         passed: Default::default(),
         is_complete: false,
+        wrote: None,
     }
 }
 

@@ -22,6 +22,8 @@ pub(super) struct JudgedRun {
     pub(super) passed: BTreeSet<String>,
     /// Whether the program ended by itself within its limits.
     pub(super) is_complete: bool,
+    /// The places where its programs wrote files; `None` if that is not known.
+    pub(super) wrote: Option<BTreeSet<String>>,
 }
 
 /// The base result that numbers are compared with.
@@ -86,7 +88,7 @@ pub(super) fn judge(
     let failed = if result.is_passed() { BTreeSet::new() } else { failed_ids(&stdout, &stderr, &tests) };
     let is_complete = matches!(ended.how, RunEnd::Exited(_));
     let passed = tests.passed_ids().into_iter().chain(shown.passed_ids()).map(str::to_owned).collect();
-    JudgedRun { result, failed, passed, is_complete, tests, shown }
+    JudgedRun { result, failed, passed, is_complete, tests, shown, wrote: None }
 }
 
 /// The failed tests by their ids, from the streams and from a declared report.

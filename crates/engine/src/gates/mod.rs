@@ -17,6 +17,7 @@ mod reproduce;
 mod resolve;
 mod touched;
 mod withhold;
+mod written_places;
 
 pub use baseline_cache::{BaselineCache, DamagedBaseline};
 pub use canary_pool::{CanaryPool, CanaryProof, DataCanary};
@@ -103,6 +104,15 @@ pub struct BaseResult {
     /// The tests that it reported as failed.
     #[serde(default)]
     pub failed: BTreeSet<String>,
+    /// The places where its programs wrote files; `None` if that is not known.
+    #[serde(default)]
+    pub wrote: Option<BTreeSet<String>>,
+}
+
+impl From<judge::JudgedRun> for BaseResult {
+    fn from(seen: judge::JudgedRun) -> Self {
+        Self { result: seen.result, seen: seen.tests, shown: seen.shown, failed: seen.failed, wrote: seen.wrote }
+    }
 }
 
 /// Whether gates that passed must also prove that they can fail.
@@ -171,8 +181,7 @@ impl GateRunner<'_> {
             }
             let base = self.workspace.base.clone();
             let seen = self.repeat(run, &base, &[], None).await?;
-            let result = BaseResult { result: seen.result, seen: seen.tests, shown: seen.shown, failed: seen.failed };
-            baseline.0.insert(run.gate.name.clone(), result);
+            baseline.0.insert(run.gate.name.clone(), seen.into());
         }
         Ok(baseline)
     }
@@ -180,7 +189,7 @@ impl GateRunner<'_> {
     /// Runs a gate on pure base.
     async fn on_base(&self, run: &ResolvedRun) -> Result<BaseResult, GatesError> {
         let seen = self.repeat(run, &self.workspace.base.clone(), &[], None).await?;
-        Ok(BaseResult { result: seen.result, seen: seen.tests, shown: seen.shown, failed: seen.failed })
+        Ok(seen.into())
     }
 
     /// Adds the gates' own variables. A secret adds a variable; it never replaces one that decides what runs.
@@ -266,6 +275,7 @@ impl GateRunner<'_> {
                 GateRunView::AsSealed => (own.clone(), &Vec::new()),
             };
             let judged = self.repeat(run, &commit, restore, base).await?;
+            facts.extend(written_places::note(base, judged.wrote.as_ref()).filter(|fact| !facts.contains(fact)));
             result = match judged.result.status {
                 GateStatus::Rejected if hides_tests => self.without_withheld(run, &own, &touched, judged).await?,
                 _ => judged.result,

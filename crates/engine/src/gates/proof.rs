@@ -2,22 +2,21 @@
 //! and on another machine, where it must pass. Both runs use base's inputs exactly, without files that the maker added
 //! beside them.
 
-use super::canary_pool::{CanaryPool, CanaryProof, TestTexts, exit_batches, falsified_files};
+use super::canary_pool::{
+    CanaryPool, CanaryProof, LONG_MS, TestTexts, commented_files, exit_batches, falsified_files, marked_files,
+    selected_max,
+};
 use super::gate_attempt::{GateAttempt, RunReports, RunSetting};
 use super::judge::{ComparisonBase, JudgedRun};
 use super::{BaseResult, GateRunner, GatesError, ResolvedRun};
 use crate::git::Oid;
 use crate::sandbox_view::MachineProfile;
 use loopwright_core::gate::{CanaryCounts, GateDoubt, GateResult, GateStatus, runner, selection};
-use loopwright_core::inventory::canary::{
-    CanaryReport, TestCanary, is_reported_failed, judge_canaries, names_test, with_harmless_comment,
-};
+use loopwright_core::inventory::canary::{CanaryReport, TestCanary, is_own_failure, judge_canaries, names_test};
 use loopwright_core::round::CANARY_UNCALIBRATED;
 use loopwright_core::spec::{CanaryMode, VaryMode};
 use std::collections::BTreeSet;
 
-/// A gate whose run on base took longer is varied only where its runner can select tests.
-const VARIED_MS: u64 = 120_000;
 /// Most tests that one run falsifies.
 const FALSIFIED_MAX: usize = 40;
 /// Most further runs for tests that a run did not show.
@@ -59,6 +58,15 @@ impl CanaryDraw {
             first: [take(&red[..red_cut]), take(&green[..green_cut])].concat(),
             second: [take(&red[red_cut..]), take(&green[green_cut..])].concat(),
         }
+    }
+}
+
+impl CanaryDraw {
+    /// Keeps so many tests for each run; those that were red on base are first.
+    fn limit(&mut self, most: Option<usize>) {
+        let Some(most) = most else { return };
+        self.first.truncate(most);
+        self.second.truncate(most.div_ceil(2));
     }
 }
 
@@ -116,12 +124,13 @@ impl GateProving<'_> {
         };
         let roll = self.gates.roll(&gate.name)?;
         let texts = self.texts(&pool).await?;
-        let draw = CanaryDraw::new(&pool, &self.changed, roll);
+        let mut draw = CanaryDraw::new(&pool, &self.changed, roll);
+        draw.limit(self.selected_max());
         if wants.0 {
-            self.canaries(&mut pool, &texts, draw.first, &mut result).await?;
+            self.canaries(&mut pool, &texts, draw.first.clone(), roll, &mut result).await?;
         }
         if wants.1 && result.is_passed() && result.doubt.is_none() {
-            self.second_machine(&mut pool, &texts, draw.second, roll, &mut result).await?;
+            self.second_machine(&mut pool, &texts, draw, roll, &mut result).await?;
         }
         Ok(result)
     }
@@ -134,9 +143,10 @@ impl GateProving<'_> {
         }
         let mut pool = self.gates.canary_pool(self.run, self.base).await?;
         let texts = self.texts(&pool).await?;
-        let draw = CanaryDraw::new(&pool, &self.changed, self.gates.roll(&self.run.gate.name)?);
+        let roll = self.gates.roll(&self.run.gate.name)?;
+        let draw = CanaryDraw::new(&pool, &self.changed, roll);
         let mut seen = GateResult { evidence: Vec::new(), canaries: None, ..result.clone() };
-        self.canaries(&mut pool, &texts, draw.first, &mut seen).await?;
+        self.canaries(&mut pool, &texts, draw.first, roll, &mut seen).await?;
         if !seen.is_passed() || seen.doubt.is_some() {
             seen.evidence.insert(0, "with the candidate's own files beside the tests".to_owned());
             seen.evidence.extend(result.evidence);
@@ -171,7 +181,8 @@ impl GateProving<'_> {
     /// The texts of the pool's files as this run sees them: base's, or the candidate's for tests among its code.
     async fn texts(&self, pool: &CanaryPool) -> Result<TestTexts, GatesError> {
         let canaries = pool.calibrated.iter().chain(&pool.uncalibrated);
-        let paths: BTreeSet<String> = canaries.map(|canary| canary.path.clone()).collect();
+        let paths: BTreeSet<String> =
+            canaries.map(|canary| canary.path.clone()).chain(pool.tests.keys().cloned()).collect();
         let base = &self.gates.workspace.base;
         let source = |path: &String| if self.subject.restore.contains(path) { base } else { &self.subject.commit };
         let names: Vec<(&Oid, &str)> = paths.iter().map(|path| (source(path), path.as_str())).collect();
@@ -200,6 +211,7 @@ impl GateProving<'_> {
         pool: &mut CanaryPool,
         texts: &TestTexts,
         drawn: Vec<TestCanary>,
+        roll: u64,
         result: &mut GateResult,
     ) -> Result<(), GatesError> {
         let batches = exit_batches(&drawn);
@@ -207,6 +219,9 @@ impl GateProving<'_> {
             return self.batches(pool, texts, batches, result).await;
         }
         let (mut files, drawn) = falsified_files(texts, &drawn);
+        if !files.is_empty() && pool.proof == CanaryProof::Ids {
+            files = marked_if_possible(pool, texts, files, roll);
+        }
         files.extend(pool.data.iter().map(|data| (data.path.clone(), data.text.clone().into_bytes())));
         if files.is_empty() {
             let why = pool.why_none.clone().unwrap_or_else(|| "no test of base is unchanged".to_owned());
@@ -223,8 +238,7 @@ impl GateProving<'_> {
         self.judge_data(pool, &ended, result);
         self.note_counts(&drawn, pool, &report, result);
         if result.is_passed() && result.doubt.is_none() && !report.others.is_empty() {
-            let plain = RunSetting::plain(self.first_machine());
-            self.judge_others(pool, &report.others, &plain, result).await?;
+            self.judge_others(pool, &drawn, &report.others, &setting, result).await?;
         }
         Ok(())
     }
@@ -281,9 +295,13 @@ impl GateProving<'_> {
         Ok(())
     }
 
+    fn selected_max(&self) -> Option<usize> {
+        selected_max(self.run, self.base?)
+    }
+
     /// Arguments that select the falsified tests, for a gate that takes long and whose runner can.
     fn selected(&self, drawn: &[TestCanary], pool: &CanaryPool) -> Vec<String> {
-        let is_long = self.base.is_some_and(|base| base.result.duration_ms > VARIED_MS);
+        let is_long = self.base.is_some_and(|base| base.result.duration_ms > LONG_MS);
         if !is_long || pool.proof == CanaryProof::Exit || pool.data.is_some() {
             return Vec::new();
         }
@@ -296,7 +314,7 @@ impl GateProving<'_> {
         if ended.result.is_passed() {
             return CanaryReport { survived: all.collect(), ..CanaryReport::default() };
         }
-        let by_id = judge_canaries(drawn, &ended.failed, &ended.passed, &pool.names);
+        let by_id = judge_canaries(drawn, &ended.failed, &ended.passed, &pool.tests);
         let shows_ids =
             pool.proof == CanaryProof::Ids || runner::is_runner(&self.run.gate.run) && !by_id.died.is_empty();
         if !shows_ids {
@@ -380,11 +398,12 @@ impl GateProving<'_> {
     async fn judge_others(
         &self,
         pool: &mut CanaryPool,
+        drawn: &[TestCanary],
         others: &[String],
-        plain: &RunSetting,
+        setting: &RunSetting,
         result: &mut GateResult,
     ) -> Result<(), GatesError> {
-        let ended = self.run(plain, &self.subject).await?;
+        let ended = self.run(&RunSetting::plain(self.first_machine()), &self.subject).await?;
         let shown = others.iter().take(5).map(|id| format!("`{id}`")).collect::<Vec<_>>().join(", ");
         if !ended.result.is_passed() {
             let code = ended.result.reason.clone().unwrap_or_else(|| "exit".to_owned());
@@ -397,6 +416,13 @@ impl GateProving<'_> {
             doubt(result, format!("{text}: {shown}"));
             return Ok(());
         }
+        // A flaky test fails now and then; one that recognises the run fails in each of its kind.
+        let again = self.run(setting, &self.subject).await?;
+        let repeated = self.report(pool, drawn, &again).others;
+        if !repeated.is_empty() && others.iter().all(|id| repeated.contains(id)) {
+            doubt(result, format!("passes only while no other test is falsified: {shown}"));
+            return Ok(());
+        }
         result.flaky = true;
         result.evidence.push(format!("flaky: {shown} failed once and passed when repeated"));
         others.iter().for_each(|id| pool.leave_out(id));
@@ -406,39 +432,48 @@ impl GateProving<'_> {
         Ok(())
     }
 
-    /// Runs on another machine, with the other half of the tests falsified and a comment in each file of tests.
+    /// Runs on another machine, with the other half of the tests falsified and a mark in each test. If some are falsified,
+    /// programs may write to the tests there.
     async fn second_machine(
         &self,
         pool: &mut CanaryPool,
         texts: &TestTexts,
-        drawn: Vec<TestCanary>,
+        draw: CanaryDraw,
         roll: u64,
         result: &mut GateResult,
     ) -> Result<(), GatesError> {
-        let is_long = self.base.map_or(result.duration_ms, |base| base.result.duration_ms) > VARIED_MS;
-        let names: Vec<&str> = drawn.iter().map(|canary| canary.name.as_str()).collect();
+        let is_long = self.base.map_or(result.duration_ms, |base| base.result.duration_ms) > LONG_MS;
+        // The tests of the first run are not falsified here: they have to pass.
+        let all = draw.second.iter().chain(&draw.first).map(|canary| canary.name.as_str());
+        let names: Vec<&str> = all.take(self.selected_max().unwrap_or(usize::MAX)).collect();
         let selected = selection::select_tests(&self.run.gate.run, &names).filter(|_| !names.is_empty());
         if is_long && selected.is_none() && self.run.gate.vary != VaryMode::Always {
             result.evidence.push("second machine: not used, the gate takes more than two minutes".to_owned());
             return Ok(());
         }
-        let machine = MachineProfile::second(self.gates.views.layer(), roll);
-        let (falsified, drawn) = falsified_files(texts, &drawn);
-        let mut setting = self.setting(machine.clone(), commented(texts, falsified, roll));
+        let (falsified, drawn) = falsified_files(texts, &draw.second);
+        let mut machine = MachineProfile::second(self.gates.views.layer(), roll);
+        if !drawn.is_empty() {
+            machine = machine.with_writable_tests();
+        }
+        let files = match pool.takes_marks {
+            true => marked_files(texts, falsified, roll),
+            false => commented_files(texts, falsified, roll),
+        };
+        let mut setting = self.setting(machine, files);
         if is_long && self.run.gate.vary != VaryMode::Always {
             setting.args = selected.unwrap_or_default();
         }
         let ended = self.run(&setting, &self.subject).await?;
+        let mut report = self.report(pool, &drawn, &ended);
         if drawn.is_empty() {
             if !ended.result.is_passed() {
-                return self.explain_difference(pool, &ended, &machine, result).await;
+                return self.explain_difference(pool, &drawn, &ended, &setting, result).await;
             }
         } else {
-            let mut report = self.report(pool, &drawn, &ended);
             self.find_missing(pool, texts, &drawn, &mut report).await?;
-            let is_red = !report.others.is_empty() || !ended.is_complete;
-            if is_red {
-                return self.explain_difference(pool, &ended, &machine, result).await;
+            if !report.others.is_empty() || !ended.is_complete {
+                return self.explain_difference(pool, &drawn, &ended, &setting, result).await;
             }
             self.judge_run(pool, &drawn, &ended, &report, result);
             self.add_counts(&drawn, &report, result);
@@ -465,14 +500,15 @@ impl GateProving<'_> {
     async fn explain_difference(
         &self,
         pool: &CanaryPool,
+        drawn: &[TestCanary],
         seen: &JudgedRun,
-        machine: &MachineProfile,
+        setting: &RunSetting,
         result: &mut GateResult,
     ) -> Result<(), GatesError> {
-        let plain = RunSetting { reports: RunReports::Own, ..RunSetting::plain(machine.clone()) };
+        let plain = RunSetting { reports: RunReports::Own, ..RunSetting::plain(setting.machine.clone()) };
         let again = self.run(&plain, &self.subject).await?;
         if again.result.is_passed() {
-            return self.explain_text(pool, seen, result);
+            return self.explain_text(pool, drawn, seen, setting, result).await;
         }
         let commit = self.gates.workspace.base.clone();
         let attempt = GateAttempt { gates: self.gates, run: self.run, commit: &commit, restore: &[], setting: &plain };
@@ -498,21 +534,39 @@ impl GateProving<'_> {
         Ok(())
     }
 
-    /// The gate passes on the second machine with the exact text of the tests, and not with an equivalent one.
-    fn explain_text(&self, pool: &CanaryPool, seen: &JudgedRun, result: &mut GateResult) -> Result<(), GatesError> {
-        let red = pool.uncalibrated.iter().find(|canary| is_reported_failed(&seen.failed, &canary.path, &canary.name));
-        match red {
-            Some(canary) => doubt(
-                result,
-                format!("`{}` was red on base and passes only with the exact text of its file", canary.name),
-            ),
-            None if seen.failed.is_empty() => {
-                doubt(result, "passes only with the exact text of its tests, or is flaky".to_owned());
-            }
-            None => {
-                result.flaky = true;
-                result.evidence.push("flaky: failed once on a second machine and passed when repeated".to_owned());
-            }
+    /// The gate passes on the second machine with the exact text of the tests, and not with an equivalent one. A test
+    /// that was green on base may be flaky, so the same run has a second try. A run without falsified tests could not
+    /// decide this: programs may write to the tests here.
+    async fn explain_text(
+        &self,
+        pool: &CanaryPool,
+        drawn: &[TestCanary],
+        seen: &JudgedRun,
+        setting: &RunSetting,
+        result: &mut GateResult,
+    ) -> Result<(), GatesError> {
+        let is_unexpected =
+            |canary: &&TestCanary| !drawn.contains(canary) && is_own_failure(&seen.failed, canary, &pool.tests);
+        if let Some(canary) = pool.uncalibrated.iter().find(is_unexpected) {
+            let text = format!("`{}` was red on base and passes only with the exact text of its file", canary.name);
+            doubt(result, text);
+            return Ok(());
+        }
+        let again = self.run(setting, &self.subject).await?;
+        let report = self.report(pool, drawn, &again);
+        let is_clean = match drawn.is_empty() {
+            true => again.result.is_passed(),
+            false => again.is_complete && report.others.is_empty() && report.missing.is_empty(),
+        };
+        if !is_clean {
+            doubt(result, "passes only with the exact text of its tests, or is flaky".to_owned());
+            return Ok(());
+        }
+        result.flaky = true;
+        result.evidence.push("flaky: failed once on a second machine and passed when repeated".to_owned());
+        if !drawn.is_empty() {
+            self.judge_run(pool, drawn, &again, &report, result);
+            self.add_counts(drawn, &report, result);
         }
         Ok(())
     }
@@ -531,13 +585,14 @@ fn stem(path: &str) -> &str {
     name.split('.').next().unwrap_or(name)
 }
 
-/// The falsified files, and every other file of tests with a comment that changes nothing.
-fn commented(texts: &TestTexts, falsified: Vec<(String, Vec<u8>)>, roll: u64) -> Vec<(String, Vec<u8>)> {
-    let known: BTreeSet<String> = falsified.iter().map(|(path, _)| path.clone()).collect();
-    let others = texts.iter().filter(|(path, _)| !known.contains(*path) && loopwright_core::inventory::is_suite(path));
-    let others =
-        others.filter_map(|(path, text)| Some((path.clone(), with_harmless_comment(path, text, roll)?.into_bytes())));
-    falsified.into_iter().chain(others).collect()
+/// The falsified files; with all others and with marks, if base's tests take them.
+fn marked_if_possible(
+    pool: &CanaryPool,
+    texts: &TestTexts,
+    falsified: Vec<(String, Vec<u8>)>,
+    roll: u64,
+) -> Vec<(String, Vec<u8>)> {
+    if pool.takes_marks { marked_files(texts, falsified, roll) } else { falsified }
 }
 
 fn reject(result: &mut GateResult, code: &str, text: String) {

@@ -1,7 +1,9 @@
-//! The part of a proof that runs inside the sandbox: a free port, the application, its readiness, the exercise, and the
+//! The parts of a proof that run inside a sandbox: a free port, the application, its readiness, the exercise, and the
 //! end of the application. It prints one line about the result and returns the verdict as its exit code.
 
-use super::{APP_LOG, BROKEN, EXERCISE_LOG, FOLDER_VAR, ProofTask, UNVERIFIABLE};
+use super::{
+    APP_LOG, BROKEN, EXERCISE_LOG, FOLDER_VAR, ProofLink, ProofPart, ProofTask, SHARED_VAR, UNVERIFIABLE, bridge,
+};
 use crate::proc;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -46,10 +48,51 @@ pub(crate) fn perform(task: &ProofTask) -> i32 {
 fn prove(task: &ProofTask) -> Result<String, ProofEnd> {
     let deadline = Instant::now() + Duration::from_millis(task.timeout_ms);
     let folder = PathBuf::from(&task.folder);
+    match &task.part {
+        ProofPart::Whole => whole(task, &folder, deadline),
+        ProofPart::Application(link) => application(task, &folder, link, deadline),
+        ProofPart::Exercise(link) => {
+            reach(link, deadline)?;
+            exercise(task, &folder, link.port, deadline)
+        }
+    }
+}
+
+/// Starts the application and lets the exercise connect to it. It ends only with a problem: the engine ends it when the
+/// exercise has ended.
+fn application(task: &ProofTask, folder: &Path, link: &ProofLink, deadline: Instant) -> Result<String, ProofEnd> {
+    let mut app = start(task, folder, link.port)?;
+    ready(task, folder, link.port, app.as_mut(), deadline)?;
+    if link.is_split {
+        bridge::serve(&link.socket(), link.port)
+            .map_err(|error| unverifiable(format!("connect the exercise with the application: {error}")))?;
+    }
+    File::create(link.ready()).map_err(|error| unverifiable(format!("start the exercise: {error}")))?;
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Waits until the application of the other sandbox is ready, and connects its port.
+fn reach(link: &ProofLink, deadline: Instant) -> Result<(), ProofEnd> {
+    while !link.ready().exists() {
+        if Instant::now() >= deadline {
+            return Err(broken("the application was not ready in time"));
+        }
+        pause();
+    }
+    if !link.is_split {
+        return Ok(());
+    }
+    bridge::forward(&link.socket(), link.port)
+        .map_err(|error| unverifiable(format!("connect the exercise with the application: {error}")))
+}
+
+fn whole(task: &ProofTask, folder: &Path, deadline: Instant) -> Result<String, ProofEnd> {
     let port = free_port().map_err(|error| unverifiable(format!("no free port: {error}")))?;
-    let mut app = start(task, &folder, port)?;
+    let mut app = start(task, folder, port)?;
     let result =
-        ready(task, &folder, port, app.as_mut(), deadline).and_then(|()| exercise(task, &folder, port, deadline));
+        ready(task, folder, port, app.as_mut(), deadline).and_then(|()| exercise(task, folder, port, deadline));
     if let Some(app) = &mut app {
         // It may have ended already; the engine ends whatever it left behind.
         let _ = app.kill();
@@ -58,7 +101,8 @@ fn prove(task: &ProofTask) -> Result<String, ProofEnd> {
     result
 }
 
-fn free_port() -> std::io::Result<u16> {
+/// A port that no program uses now.
+pub(crate) fn free_port() -> std::io::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
@@ -68,13 +112,16 @@ fn words(argv: &[String], port: u16) -> Vec<String> {
 
 /// A command whose whole output goes to a log.
 #[expect(clippy::disallowed_methods, reason = "it runs inside the sandbox, whose whole process tree the engine ends")]
-fn command(argv: &[String], port: u16, folder: &Path, log: &str) -> std::io::Result<Command> {
+fn command(task: &ProofTask, argv: &[String], port: u16, folder: &Path, log: &str) -> std::io::Result<Command> {
     let output = File::create(folder.join(log))?;
     let errors = output.try_clone()?;
     let words = words(argv, port);
     let mut command = Command::new(words.first().map_or("", String::as_str));
     command.args(&words[1.min(words.len())..]).stdin(Stdio::null()).stdout(output).stderr(errors);
-    command.env("PORT", port.to_string()).env(FOLDER_VAR, folder);
+    command.env("PORT", port.to_string());
+    if let Some(shared) = task.part.shared() {
+        command.env(SHARED_VAR, shared);
+    }
     Ok(command)
 }
 
@@ -82,7 +129,7 @@ fn start(task: &ProofTask, folder: &Path, port: u16) -> Result<Option<Child>, Pr
     if task.start.is_empty() {
         return Ok(None);
     }
-    let mut command = command(&task.start, port, folder, APP_LOG)
+    let mut command = command(task, &task.start, port, folder, APP_LOG)
         .map_err(|error| unverifiable(format!("prepare the application's log: {error}")))?;
     let spawned = command.spawn();
     spawned.map(Some).map_err(|error| broken(format!("the application cannot be started: {error}")))
@@ -138,8 +185,9 @@ fn exercise(task: &ProofTask, folder: &Path, port: u16, deadline: Instant) -> Re
 }
 
 fn run(task: &ProofTask, folder: &Path, port: u16, deadline: Instant) -> Result<String, ProofEnd> {
-    let mut command = command(&task.exercise, port, folder, EXERCISE_LOG)
+    let mut command = command(task, &task.exercise, port, folder, EXERCISE_LOG)
         .map_err(|error| unverifiable(format!("prepare the exercise's log: {error}")))?;
+    command.env(FOLDER_VAR, folder);
     let mut child =
         command.spawn().map_err(|error| unverifiable(format!("the exercise cannot be started: {error}")))?;
     loop {

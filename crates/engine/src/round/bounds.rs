@@ -67,6 +67,7 @@ pub(super) fn findings(all: SealFindings) -> SealFindings {
         sensitive: list(all.sensitive),
         steering: list(all.steering),
         runner_files: list(all.runner_files),
+        weakened_tests: list(all.weakened_tests),
         notes: list(all.notes),
         proposed_before: all.proposed_before.map(|proposed| text(&proposed)),
     }

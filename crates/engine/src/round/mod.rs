@@ -38,6 +38,7 @@ mod signing;
 mod sink_watch;
 mod start;
 mod transcript;
+mod weakening;
 mod works;
 
 pub use loopwright_core::round::Refusal;

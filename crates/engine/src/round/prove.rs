@@ -1,5 +1,6 @@
-//! Prove: runs the proof of the sealed candidate in a fresh checkout and a sandbox of its own, with the exercise's files
-//! from base, and keeps the artefacts by their hashes.
+//! Prove: runs the proof of the sealed candidate in fresh checkouts and sandboxes of its own, with the exercise's files
+//! from base, and keeps the artefacts by their hashes. An application and the command that exercises it have a sandbox
+//! each.
 
 use super::context::{RoundContext, pinned_base};
 use super::gate::{CandidateGates, gate_env, gates_trouble};
@@ -8,16 +9,19 @@ use super::money::RoundBudget;
 use super::{StageError, bounds, workspace_trouble};
 use crate::agents::scripted::HostProgram;
 use crate::gates;
-use crate::proc::{RunEnd, RunLimits, SpawnRequest, TreeCookie};
-use crate::proof::{self, APP_LOG, EXERCISE_LOG, FOLDER_INSIDE, ProofTask};
-use crate::sandbox_view::{self, MachineProfile, ProgramFolders};
+use crate::proc::{CancelToken, FinishedRun, RunEnd, RunLimits, SandboxNetwork, SpawnError, SpawnRequest, TreeCookie};
+use crate::proof::{
+    self, APP_LOG, EXERCISE_LOG, FOLDER_INSIDE, LINK_INSIDE, ProofLink, ProofPart, ProofTask, SHARED_INSIDE, app_host,
+};
+use crate::sandbox_view::{self, MachineProfile, ProgramFolders, SandboxView};
 use crate::workspace::{CommitSnapshot, SealedTree, SnapshotKind};
 use crate::{random, staging, state_dir};
 use loopwright_core::gate::excerpt;
 use loopwright_core::hash;
 use loopwright_core::round::{Event, ProofArtefact, ProofFinished, ProofVerdict, RoundFacts, Stage};
 use loopwright_core::spec::ProverSpec;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -41,17 +45,14 @@ pub(super) async fn prove(
     sandbox.prepare_base(cx, &facts.started.spec, &pinned_base(facts)?, Stage::Prove, budget).await?;
     let (sealed, _) = gates.sealed_facts(cx, facts, sandbox).await?;
     let workspace = sandbox.workspace(Stage::Prove)?.clone();
-    let kind = SnapshotKind::WithGit;
-    let snapshot =
-        cx.workspaces.snapshot(&workspace, "proof", &sealed.commit, kind, &sandbox.views.extra_lower()).await;
-    let snapshot = snapshot.map_err(workspace_trouble(Stage::Prove))?;
-    let locked = restore_exercise(cx, facts, sandbox, &sealed, &snapshot).await?;
+    let checkouts = ProofCheckouts::create(cx, facts, &prover, sandbox, &sealed).await?;
     let private = workspace.root.join(format!("proof-{}", random::nonce().map_err(StageError::Fatal)?));
     let begun = Instant::now();
-    let run = run(cx, &prover, sandbox, &snapshot, &private, &locked).await;
+    let run = run(cx, &prover, sandbox, &checkouts, &private).await;
     let artefacts = keep(cx, &private.join("artefacts"));
     let excerpt = tail(&private.join("artefacts"));
-    cx.workspaces.drop_snapshots(&workspace, [private, snapshot.root]);
+    let roots = checkouts.application.into_iter().chain([checkouts.exercise]).map(|snapshot| snapshot.root);
+    cx.workspaces.drop_snapshots(&workspace, roots.chain([private]));
     let (mut verdict, mut text) = run?;
     let artefacts = artefacts?;
     // The application's own output is no evidence of its exercise.
@@ -78,6 +79,37 @@ struct LockedExercise {
     folders: Vec<String>,
 }
 
+/// The checkouts of a proof.
+struct ProofCheckouts {
+    /// For an application that a command exercises: the sealed tree. The exercise does not see it.
+    application: Option<CommitSnapshot>,
+    /// For the exercise: the sealed tree with base's files of the exercise.
+    exercise: CommitSnapshot,
+    locked: LockedExercise,
+}
+
+impl ProofCheckouts {
+    async fn create(
+        cx: &RoundContext<'_>,
+        facts: &RoundFacts,
+        prover: &ProverSpec,
+        sandbox: &RoundSandbox,
+        sealed: &SealedTree,
+    ) -> Result<Self, StageError> {
+        let workspace = sandbox.workspace(Stage::Prove)?;
+        let lower = sandbox.views.extra_lower();
+        let create = async |name: &str| {
+            let snapshot = cx.workspaces.snapshot(workspace, name, &sealed.commit, SnapshotKind::WithGit, &lower).await;
+            snapshot.map_err(workspace_trouble(Stage::Prove))
+        };
+        let exercise = create("proof").await?;
+        let is_split = !prover.start.is_empty() && !prover.exercise.is_empty();
+        let application = if is_split { Some(create("proof-application").await?) } else { None };
+        let locked = restore_exercise(cx, facts, sandbox, sealed, &exercise).await?;
+        Ok(Self { application, exercise, locked })
+    }
+}
+
 /// The candidate's changes to the exercise do not count: base's files exercise it.
 async fn restore_exercise(
     cx: &RoundContext<'_>,
@@ -102,40 +134,156 @@ async fn restore_exercise(
     Ok(LockedExercise { files, folders })
 }
 
-/// Runs the part inside the sandbox to its end: its whole process tree is dead afterwards.
+/// Runs the proof in one sandbox or two, to its end: their whole process trees are dead afterwards.
 async fn run(
     cx: &RoundContext<'_>,
     prover: &ProverSpec,
     sandbox: &RoundSandbox,
-    snapshot: &CommitSnapshot,
+    checkouts: &ProofCheckouts,
     private: &Path,
-    locked: &LockedExercise,
 ) -> Result<(ProofVerdict, String), StageError> {
-    let [home, tmp, artefacts] = ["home", "tmp", "artefacts"].map(|name| private.join(name));
-    for folder in [&home, &tmp, &artefacts] {
-        state_dir::make_dir(folder).map_err(|error| StageError::broke(Stage::Prove, "workspace", &error))?;
-    }
-    let seat = ProgramFolders { files: &snapshot.files, home: &home, tmp: &tmp };
-    sandbox.views.copy_setup_layer(seat).map_err(|error| StageError::broke(Stage::Prove, "setup", &error))?;
-    let machine = MachineProfile::first(sandbox.views.layer());
-    let view = sandbox
-        .views
-        .gate(seat, sandbox.views.gate_route("proof"), &machine)
-        .with_folders_locked(seat.files, &locked.folders)
-        .with_files_locked(seat.files, &locked.files)
-        .with_path_writable(&artefacts, FOLDER_INSIDE);
-    let task = ProofTask::new(prover, &view.inside_path(&artefacts));
-    let host = match HostProgram::prove(view, &task) {
-        Ok(host) => host,
-        Err(error) => return Ok((ProofVerdict::Unverifiable, error.to_string())),
+    let broke = |error: &std::io::Error| StageError::broke(Stage::Prove, "workspace", error);
+    let own = SandboxFolders::create(private, "artefacts")?;
+    let Some(application) = &checkouts.application else {
+        let view = view(sandbox, &checkouts.exercise, &own)?
+            .with_folders_locked(&checkouts.exercise.files, &checkouts.locked.folders)
+            .with_files_locked(&checkouts.exercise.files, &checkouts.locked.files);
+        let request = match request(cx, prover, view, &checkouts.exercise, &own, |_| ProofPart::Whole) {
+            Ok(request) => request,
+            Err(text) => return Ok((ProofVerdict::Unverifiable, text)),
+        };
+        return judge(cx.engine.proc.run(request, &mut (), cx.cancel, |_| ()).await);
     };
-    let mut spawn =
-        SpawnRequest::new(host.program, sandbox_view::host_folder(seat.files), TreeCookie::new(&cx.cookie()));
+    let others = SandboxFolders::create(&private.join("application"), "log")?;
+    let (link, shared) = (make_dir(private.join("link"))?, make_dir(private.join("shared"))?);
+    let port = app_host::free_port().map_err(|error| broke(&error))?;
+    let its = view(sandbox, application, &others)?
+        .with_path_writable(&link, LINK_INSIDE)
+        .with_path_writable(&shared, SHARED_INSIDE);
+    let ours = view(sandbox, &checkouts.exercise, &own)?
+        .with_path_shown(&link, LINK_INSIDE)
+        .with_path_writable(&shared, SHARED_INSIDE)
+        .with_folders_locked(&checkouts.exercise.files, &checkouts.locked.folders)
+        .with_files_locked(&checkouts.exercise.files, &checkouts.locked.files);
+    let connect = |view: &SandboxView| ProofLink {
+        folder: view.inside_path(&link).to_string_lossy().into_owned(),
+        shared: view.inside_path(&shared).to_string_lossy().into_owned(),
+        port,
+        is_split: view.confine().is_some_and(|confine| confine.network != SandboxNetwork::Host),
+    };
+    let its = request(cx, prover, its, application, &others, |view| ProofPart::Application(connect(view)));
+    let ours = request(cx, prover, ours, &checkouts.exercise, &own, |view| ProofPart::Exercise(connect(view)));
+    let (its, ours) = match (its, ours) {
+        (Ok(its), Ok(ours)) => (its, ours),
+        (Err(text), _) | (_, Err(text)) => return Ok((ProofVerdict::Unverifiable, text)),
+    };
+    let ended = run_both(cx, its, ours).await;
+    // The application's log is an artefact too. It may be missing: the application may not have started.
+    if let Err(error) = std::fs::rename(others.written.join(APP_LOG), own.written.join(APP_LOG))
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        return Err(broke(&error));
+    }
+    ended
+}
+
+/// Runs the application's sandbox and the exercise's, until one of them ends.
+async fn run_both(
+    cx: &RoundContext<'_>,
+    application: SpawnRequest,
+    exercise: SpawnRequest,
+) -> Result<(ProofVerdict, String), StageError> {
+    let (stop_application, stop_exercise) = (CancelToken::new(), CancelToken::new());
+    let (mut no_watch, mut no_other_watch) = ((), ());
+    let proc = &cx.engine.proc;
+    let mut application = pin!(proc.run(application, &mut no_watch, &stop_application, |_| ()));
+    let mut exercise = pin!(proc.run(exercise, &mut no_other_watch, &stop_exercise, |_| ()));
+    tokio::select! {
+        biased;
+        () = cx.cancel.cancelled() => {
+            stop_application.cancel();
+            stop_exercise.cancel();
+            // The round was stopped, so neither end matters.
+            let _ = tokio::join!(application, exercise);
+            Err(StageError::Stopped)
+        }
+        ended = &mut application => {
+            stop_exercise.cancel();
+            let _ = exercise.await;
+            // Only the exercise shows that the application works.
+            Ok(match judge(ended)? {
+                (ProofVerdict::Works, text) => (ProofVerdict::Broken, format!("the proof was disturbed: {text}")),
+                other => other,
+            })
+        }
+        ended = &mut exercise => {
+            stop_application.cancel();
+            // Its end is the engine's doing; an error that its seam or its clean-up reports is no verdict.
+            let _ = application.await;
+            judge(ended)
+        }
+    }
+}
+
+fn make_dir(folder: PathBuf) -> Result<PathBuf, StageError> {
+    state_dir::make_dir(&folder).map_err(|error| StageError::broke(Stage::Prove, "workspace", &error))?;
+    Ok(folder)
+}
+
+/// The private folders of one sandbox.
+struct SandboxFolders {
+    home: PathBuf,
+    tmp: PathBuf,
+    /// For artefacts and logs.
+    written: PathBuf,
+}
+
+impl SandboxFolders {
+    fn create(private: &Path, written: &str) -> Result<Self, StageError> {
+        let make = |name: &str| make_dir(private.join(name));
+        Ok(Self { home: make("home")?, tmp: make("tmp")?, written: make(written)? })
+    }
+
+    fn places<'a>(&'a self, snapshot: &'a CommitSnapshot) -> ProgramFolders<'a> {
+        ProgramFolders { files: &snapshot.files, home: &self.home, tmp: &self.tmp }
+    }
+}
+
+/// The view of the programs of one sandbox.
+fn view(
+    sandbox: &RoundSandbox,
+    snapshot: &CommitSnapshot,
+    folders: &SandboxFolders,
+) -> Result<SandboxView, StageError> {
+    let places = folders.places(snapshot);
+    sandbox.views.copy_setup_layer(places).map_err(|error| StageError::broke(Stage::Prove, "setup", &error))?;
+    let machine = MachineProfile::first(sandbox.views.layer());
+    let view = sandbox.views.gate(places, sandbox.views.gate_route("proof"), &machine);
+    Ok(view.with_path_writable(&folders.written, FOLDER_INSIDE))
+}
+
+/// The start of the part inside one sandbox, or why it cannot start.
+fn request(
+    cx: &RoundContext<'_>,
+    prover: &ProverSpec,
+    view: SandboxView,
+    snapshot: &CommitSnapshot,
+    folders: &SandboxFolders,
+    part: impl FnOnce(&SandboxView) -> ProofPart,
+) -> Result<SpawnRequest, String> {
+    let task = ProofTask::new(prover, part(&view), &view.inside_path(&folders.written));
+    let host = HostProgram::prove(view, &task).map_err(|error| error.to_string())?;
+    let folder = sandbox_view::host_folder(&snapshot.files);
+    let mut spawn = SpawnRequest::new(host.program, folder, TreeCookie::new(&cx.cookie()));
     spawn.args = host.args;
     spawn.stdin = host.stdin;
-    spawn.env = host.view.env(&home, &tmp);
+    spawn.env = host.view.env(&folders.home, &folders.tmp);
     spawn.limits = RunLimits { wall: Some(proof::timeout(prover).saturating_add(GRACE)), ..RunLimits::default() };
-    let ended = match cx.engine.proc.run(host.view.confine_spawn(spawn), &mut (), cx.cancel, |_| ()).await {
+    Ok(host.view.confine_spawn(spawn))
+}
+
+fn judge(ended: Result<FinishedRun, SpawnError>) -> Result<(ProofVerdict, String), StageError> {
+    let ended = match ended {
         Ok(ended) => ended,
         Err(error) => return Ok((ProofVerdict::Unverifiable, error.to_string())),
     };

@@ -7,6 +7,7 @@ use super::isolate::RoundSandbox;
 use super::proposed::proposed_before;
 use super::rebase::rebased;
 use super::send_receiver::destination;
+use super::weakening::weakening_trend;
 use super::{StageError, bounds, error_chain, workspace_trouble};
 use crate::gates::{self, CandidateFacts};
 use crate::git::CommitMetadata;
@@ -47,6 +48,9 @@ pub(super) async fn seal(
     findings.notes.extend(notes);
     if !sealed.changes.is_empty() && facts.started.rebase.is_none() {
         findings.proposed_before = Box::pin(proposed_before(cx, facts, sealed.tree.as_str())).await?;
+    }
+    if !findings.weakened_tests.is_empty() {
+        findings.sensitive.extend(Box::pin(weakening_trend(cx, facts)).await?);
     }
     if let Err(problems) = bounds::recordable(items.clone()) {
         // Sanitized text can be longer than the staged text.

@@ -3,7 +3,7 @@
 //! has another one, which no maker can know.
 
 use super::{SetupLayer, inside};
-use crate::proc::SandboxIdentity;
+use crate::proc::{SandboxIdentity, SpawnRequest};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,14 @@ use std::path::{Path, PathBuf};
 /// Time zones with unusual offsets: code that assumes UTC or whole hours shows it there.
 const ZONES: [&str; 4] = ["Asia/Kathmandu", "America/St_Johns", "Pacific/Auckland", "Australia/Adelaide"];
 const USERS: [&str; 6] = ["ada", "maria", "tom", "wei", "olga", "sam"];
+
+/// Files of a HOME that no test runner reads.
+const HOME_FILES: [(&str, &str); 4] = [
+    (".profile", "umask 022\n"),
+    (".bash_history", "git status\nls\n"),
+    (".config/user-dirs.locale", "en_US\n"),
+    ("Documents/notes.txt", "Call the office.\n"),
+];
 
 /// The places and names of one machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +30,8 @@ pub struct MachineProfile {
     pub(crate) tmp: String,
     zone: &'static str,
     is_second: bool,
+    /// Whether programs may write to the folders of tests.
+    has_writable_tests: bool,
 }
 
 impl MachineProfile {
@@ -34,6 +44,7 @@ impl MachineProfile {
             tmp: String::new(),
             zone: "UTC",
             is_second: false,
+            has_writable_tests: false,
         }
     }
 
@@ -47,6 +58,7 @@ impl MachineProfile {
             home: home.into(),
             host: "devbox".to_owned(),
             last_pid: 1200,
+            uptime_ahead: 0,
             shows_cookie: false,
         };
         if layer.is_some() {
@@ -85,13 +97,57 @@ impl MachineProfile {
                 host: format!("n{}", part(40)),
                 // Away from the first machine's range, and below the sandbox's largest id.
                 last_pid: 1500 + u32::try_from((roll >> 48) % 600).unwrap_or(0),
+                // Between an hour and two months.
+                uptime_ahead: 3600 + (roll >> 20) % 5_000_000,
                 shows_cookie: false,
             },
             home,
             tmp: format!("t{}", part(12)),
             zone,
             is_second: true,
+            has_writable_tests: false,
         }
+    }
+
+    /// The machine with folders of tests that programs may write to. On the first machine they may not; code that is
+    /// right only where they may not is wrong. Only a run with falsified tests may use it: code that rewrites tests
+    /// would also make the falsified ones pass.
+    #[must_use]
+    pub(crate) fn with_writable_tests(mut self) -> Self {
+        self.has_writable_tests = true;
+        self
+    }
+
+    /// Whether programs may write to the folders of tests here.
+    pub(crate) fn has_writable_tests(&self) -> bool {
+        self.has_writable_tests
+    }
+
+    /// Starts a program from a shell, so that its parent is not the first process, as it is on the first machine.
+    pub(crate) fn with_parent(&self, mut spawn: SpawnRequest) -> SpawnRequest {
+        if !self.is_second || spawn.confine.is_none() {
+            return spawn;
+        }
+        let program = std::mem::replace(&mut spawn.program, "/bin/sh".into());
+        // Without the last part a shell would become the program.
+        let head = ["-c".into(), "\"$@\"; exit $?".into(), "sh".into(), program.into_os_string()];
+        spawn.args.splice(0..0, head);
+        spawn
+    }
+
+    /// Adds what a person's HOME has, where nothing is in its place: an empty HOME would show code where it is.
+    pub(crate) fn furnish(&self, home: &Path) -> std::io::Result<()> {
+        if !self.is_second {
+            return Ok(());
+        }
+        for (name, text) in HOME_FILES {
+            let place = home.join(name);
+            if let Some(folder) = place.parent() {
+                std::fs::create_dir_all(folder)?;
+            }
+            std::fs::write(place, text)?;
+        }
+        Ok(())
     }
 
     /// A path below the roles' HOME, as this machine has it.
@@ -115,9 +171,16 @@ impl MachineProfile {
             env.remove(std::ffi::OsStr::new(name));
         }
         let user = self.identity.user.as_str();
-        for (name, value) in
-            [("TZ", self.zone), ("LANG", "en_US.UTF-8"), ("USER", user), ("LOGNAME", user), ("SHELL", "/bin/bash")]
-        {
+        for (name, value) in [
+            ("TZ", self.zone),
+            ("LANG", "en_US.UTF-8"),
+            ("USER", user),
+            ("LOGNAME", user),
+            ("SHELL", "/bin/bash"),
+            ("SHLVL", "2"),
+            ("HISTSIZE", "1000"),
+            ("XDG_SESSION_TYPE", "tty"),
+        ] {
             env.insert(name.into(), value.into());
         }
         // A flag of Go that other commands ignore.

@@ -37,6 +37,7 @@ mod prepared;
 mod removal;
 mod seal;
 mod sealed;
+mod single_commit;
 mod skeleton;
 mod snapshot;
 mod survey;

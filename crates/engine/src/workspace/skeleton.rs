@@ -46,6 +46,6 @@ fn config(format: ObjectFormat) -> String {
     format!(
         "[core]\n\trepositoryformatversion = {version}\n\tfilemode = true\n\tbare = false\n\tlogallrefupdates = true\n\
          \tcheckStat = minimal\n\ttrustctime = false\n\
-         {extension}[user]\n\tname = Loopwright Maker\n\temail = maker@loopwright.invalid\n[gc]\n\tauto = 0\n"
+         {extension}[user]\n\tname = dev\n\temail = dev@localhost\n[gc]\n\tauto = 0\n"
     )
 }

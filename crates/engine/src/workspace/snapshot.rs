@@ -14,11 +14,17 @@ use super::{
 };
 use crate::git::{CommitMetadata, Oid};
 
+/// The branch of a gate's repository. No name in it shows that a judge runs the tests.
+pub(super) const BRANCH: &str = "main";
+
 /// The purpose of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SnapshotKind {
     /// For gates: writable files and a private `.git` at the commit, because test suites call git.
     WithGit,
+    /// For gates with other files than the commit's: writable, and without a `.git` until
+    /// [`Workspaces::add_single_commit`] writes one that holds no other version of these files.
+    WithOtherFiles,
     /// For the checker: plain files without `.git` and without any write permission.
     ReadOnly,
 }
@@ -78,12 +84,13 @@ impl Workspaces {
         let files = match kind {
             SnapshotKind::WithGit => {
                 let git_dir = upper.join(".git");
-                skeleton::write_head(&git_dir, "candidate", commit).map_err(io("create", &git_dir))?;
+                skeleton::write_head(&git_dir, BRANCH, commit).map_err(io("create", &git_dir))?;
                 if let Some(external) = ExternalLayer::of(&workspace.root) {
                     self.hide_external(&external, &layers, &git_dir).await?;
                 }
                 CheckoutFiles::Overlay { lower: layers.with_git(extra), upper, work }
             }
+            SnapshotKind::WithOtherFiles => CheckoutFiles::Overlay { lower: layers.without_git(extra), upper, work },
             // The kernel requires at least two layers, so an empty folder is on top.
             SnapshotKind::ReadOnly => CheckoutFiles::Layers([vec![upper], layers.without_git(extra)].concat()),
         };
@@ -109,6 +116,7 @@ impl Workspaces {
         }
         match kind {
             SnapshotKind::WithGit => self.add_git(workspace, commit, &half, &index).await?,
+            SnapshotKind::WithOtherFiles => {}
             SnapshotKind::ReadOnly => {
                 let half = half.clone();
                 blocking(move || make_read_only(&half).map_err(io("protect", &half))).await?;
@@ -181,16 +189,16 @@ impl Workspaces {
         let tree = self.engine().write_tree(&index).await?;
         fs::remove_file(&index).map_err(io("remove", &index))?;
         let words = CommitMetadata {
-            message: "without what is new among the gates' inputs".to_owned(),
-            name: "loopwright".to_owned(),
-            email: "loopwright@localhost".to_owned(),
+            message: "Continue".to_owned(),
+            name: "dev".to_owned(),
+            email: "dev@localhost".to_owned(),
             at_unix: 0,
         };
         Ok(self.engine().commit(&tree, &workspace.base, &words).await?)
     }
 
     /// The index of a commit: the base's, the one from its seal, or a new one.
-    async fn index_of(&self, workspace: &Workspace, commit: &Oid) -> Result<PathBuf, WorkspaceError> {
+    pub(super) async fn index_of(&self, workspace: &Workspace, commit: &Oid) -> Result<PathBuf, WorkspaceError> {
         if *commit == workspace.base {
             return Ok(self.bases.ready(commit).await?.index());
         }
@@ -215,7 +223,7 @@ impl Workspaces {
         let packs =
             skeleton::write_body(&git_dir, self.repo().format, &ready.shallow()).map_err(io("create", &git_dir))?;
         copy_files(&ready.packs(), &packs).map_err(io("copy", &packs))?;
-        skeleton::write_head(&git_dir, "candidate", commit).map_err(io("create", &git_dir))?;
+        skeleton::write_head(&git_dir, BRANCH, commit).map_err(io("create", &git_dir))?;
         if *commit != workspace.base {
             self.engine().pack_into(&packs, &format!("{commit}\n^{}\n", workspace.base)).await?;
         }

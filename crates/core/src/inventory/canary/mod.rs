@@ -6,12 +6,17 @@
 
 mod data;
 mod literals;
+mod marks;
 mod ranges;
 mod report;
 mod spans;
 
 pub use data::falsify_data;
-pub use report::{CanaryReport, failed_test_ids, is_file_failed, is_reported_failed, judge_canaries, names_test};
+pub use marks::{with_harmless_comment, with_harmless_marks};
+pub use report::{
+    CanaryReport, TestsByFile, failed_test_ids, is_file_failed, is_own_failure, is_reported_failed, judge_canaries,
+    names_test,
+};
 
 use super::mask::CommentGrammar;
 use super::tokens::SourceTokens;
@@ -163,17 +168,6 @@ pub fn apply_canaries(path: &str, text: &str, canaries: &[&TestCanary]) -> (Stri
         }));
     }
     (replaced(text, edits), applied)
-}
-
-/// The text with a comment at its end, which changes no test: code that recognises its tests by their bytes sees others.
-#[must_use]
-pub fn with_harmless_comment(path: &str, text: &str, roll: u64) -> Option<String> {
-    let mark = match readable(path, text)? {
-        CanaryLanguage::Python | CanaryLanguage::Ruby | CanaryLanguage::Shell => "#",
-        CanaryLanguage::JavaScript | CanaryLanguage::Rust | CanaryLanguage::Go | CanaryLanguage::CFamily => "//",
-    };
-    let end = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
-    Some(format!("{text}{end}{mark} revision {:x}\n", roll & 0xffff))
 }
 
 fn readable(path: &str, text: &str) -> Option<CanaryLanguage> {

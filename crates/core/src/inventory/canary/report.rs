@@ -3,7 +3,7 @@
 use super::super::super::gate::observed_tests::{self, TestOutcome};
 use super::TestCanary;
 use regex::Regex;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 /// The result of a run with canaries.
@@ -18,6 +18,9 @@ pub struct CanaryReport {
     /// Failed tests that were not falsified.
     pub others: Vec<String>,
 }
+
+/// The names of the tests of each file.
+pub type TestsByFile = BTreeMap<String, BTreeSet<String>>;
 
 /// Lines about a failed test that the parser of whole runs does not use, because they repeat others.
 const FAILED_LINES: [&str; 8] = [
@@ -64,6 +67,14 @@ pub fn is_reported_failed(failed: &BTreeSet<String>, path: &str, name: &str) -> 
     is_file_failed(failed, path) || failed.iter().any(|id| names_test(id, name))
 }
 
+/// Whether a report names this falsified test or its whole file among the failed ones, and not a test of the same name in
+/// another file.
+#[must_use]
+pub fn is_own_failure(failed: &BTreeSet<String>, canary: &TestCanary, all: &TestsByFile) -> bool {
+    let is_own = |id: &String| names_test(id, &canary.name) && !is_of_another_file(id, canary, all);
+    is_file_failed(failed, &canary.path) || failed.iter().any(is_own)
+}
+
 /// Whether a report names a whole file as failed, as pytest does with one that it cannot load.
 #[must_use]
 pub fn is_file_failed(failed: &BTreeSet<String>, path: &str) -> bool {
@@ -91,19 +102,18 @@ pub fn names_test(id: &str, name: &str) -> bool {
 }
 
 /// Compares the ids of a run with the tests that were falsified for it. `passed` is empty if the run does not show passed
-/// tests; then a test that did not fail has survived. `all` are the names of every test.
+/// tests; then a test that did not fail has survived. `all` are the tests of every file.
 #[must_use]
 pub fn judge_canaries(
     canaries: &[TestCanary],
     failed: &BTreeSet<String>,
     passed: &BTreeSet<String>,
-    all: &BTreeSet<String>,
+    all: &TestsByFile,
 ) -> CanaryReport {
     let mut report = CanaryReport::default();
+    let is_own = |id: &str, canary: &TestCanary| names_test(id, &canary.name) && !is_of_another_file(id, canary, all);
     for (at, canary) in canaries.iter().enumerate() {
-        let is_in = |ids: &BTreeSet<String>| {
-            ids.iter().any(|id| names_test(id, &canary.name) && !is_of_another_file(id, canary, canaries))
-        };
+        let is_in = |ids: &BTreeSet<String>| ids.iter().any(|id| is_own(id, canary));
         let list = match (is_in(failed), passed.is_empty() || is_in(passed)) {
             (true, _) => &mut report.died,
             (false, true) => &mut report.survived,
@@ -111,21 +121,21 @@ pub fn judge_canaries(
         };
         list.push(at);
     }
-    let is_falsified = |id: &String| canaries.iter().any(|canary| names_test(id, &canary.name));
-    let is_test = |id: &String| all.iter().any(|name| names_test(id, name));
+    let is_falsified = |id: &String| canaries.iter().any(|canary| is_own(id, canary));
+    let is_test = |id: &String| all.values().flatten().any(|name| names_test(id, name));
     report.others = failed.iter().filter(|id| !is_falsified(id) && is_test(id)).cloned().collect();
     report
 }
 
 /// Whether an id is about a test of the same name in another file: it names that file and not the one of this test. Two
 /// modules often have tests of one name, and a platform may compile only one of them.
-fn is_of_another_file(id: &str, canary: &TestCanary, canaries: &[TestCanary]) -> bool {
+fn is_of_another_file(id: &str, canary: &TestCanary, all: &TestsByFile) -> bool {
     // The words of a test's own name, often a sentence, say nothing about its file.
     let place = id.replace(canary.name.as_str(), " ");
     let names_file =
         |path: &str| place.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == stem(path));
-    let mut others = canaries.iter().filter(|other| other.name == canary.name && other.path != canary.path);
-    others.any(|other| names_file(&other.path)) && !names_file(&canary.path)
+    let mut others = all.iter().filter(|(path, names)| **path != canary.path && names.contains(&canary.name));
+    others.any(|(path, _)| names_file(path)) && !names_file(&canary.path)
 }
 
 /// The word by which ids name a file: its name without endings, or its folder if the name says nothing.

@@ -205,7 +205,8 @@ fn failures_are_read_from_the_output_of_common_runners() {
 fn a_falsified_test_that_passes_survives_and_another_that_fails_is_named() {
     let text = "def test_x():\n    assert f(1) == 2\ndef test_y():\n    assert f(2) == 3\ndef test_z():\n    assert f(3) == 4\n";
     let canaries = find_canaries("tests/test_a.py", text, CanaryWidth::One, 1);
-    let all: BTreeSet<String> = canary_tests("tests/test_a.py", text).into_iter().map(|test| test.name).collect();
+    let names = canary_tests("tests/test_a.py", text).into_iter().map(|test| test.name).collect();
+    let all: TestsByFile = [("tests/test_a.py".to_owned(), names)].into();
     let failed = ["tests/test_a.py::test_x", "tests/test_a.py::test_z", "failing tests:"].map(str::to_owned).into();
     let stopped = judge_canaries(&canaries[..2], &failed, &["tests/test_a.py::test_w".to_owned()].into(), &all);
     assert_eq!((stopped.survived, stopped.missing), (vec![], vec![1]), "a run that shows other tests stopped early");
@@ -220,7 +221,7 @@ fn failure_of_a_test_does_not_count_for_the_test_of_the_same_name_in_another_fil
     let paths = ["src/strip.rs", "src/wincon.rs", "src/web/mod.rs"];
     let canaries: Vec<TestCanary> =
         paths.iter().flat_map(|path| find_canaries(path, text, CanaryWidth::One, 1)).collect();
-    let all: BTreeSet<String> = ["adds".to_owned()].into();
+    let all: TestsByFile = paths.map(|path| (path.to_owned(), ["adds".to_owned()].into())).into();
     let ids = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect::<BTreeSet<_>>();
     let report = judge_canaries(&canaries, &ids(&["strip::test::adds"]), &ids(&["web::test::adds"]), &all);
     assert_eq!((report.died, report.survived, report.missing), (vec![0], vec![2], vec![1]));
@@ -229,13 +230,28 @@ fn failure_of_a_test_does_not_count_for_the_test_of_the_same_name_in_another_fil
 }
 
 #[test]
+fn failure_of_a_test_that_was_not_falsified_is_no_death_of_its_namesake_in_another_file() {
+    let text = "test_add() {\n  test \"$(add 2 3)\" = 5\n}\n. ./calc.sh\ntest_add\n";
+    let canaries = find_canaries("tests/test_add.sh", text, CanaryWidth::One, 1);
+    assert_eq!(canaries[0].name, "test_add");
+    let names = || ["test_add".to_owned()].into();
+    let all: TestsByFile =
+        [("tests/test_add.sh".to_owned(), names()), ("tests/test_sums.py".to_owned(), names())].into();
+    let failed: BTreeSet<String> = ["test_add (test_sums.Sums.test_add)".to_owned()].into();
+    assert!(!is_own_failure(&failed, &canaries[0], &all));
+    let report = judge_canaries(&canaries, &failed, &BTreeSet::new(), &all);
+    assert_eq!((report.died, report.survived, report.others.len()), (vec![], vec![0], 1));
+}
+
+#[test]
 fn name_of_a_test_that_contains_the_name_of_another_file_says_nothing_about_its_own_file() {
     let text = "test('should render the page', () => {\n  expect(f(1)).toBe(2);\n});\n";
     let paths = ["test/render.test.js", "test/server.test.js"];
     let canaries: Vec<TestCanary> =
         paths.iter().flat_map(|path| find_canaries(path, text, CanaryWidth::One, 1)).collect();
-    let all: BTreeSet<String> = ["should render the page".to_owned()].into();
-    let report = judge_canaries(&canaries, &all, &BTreeSet::new(), &all);
+    let failed: BTreeSet<String> = ["should render the page".to_owned()].into();
+    let all: TestsByFile = paths.map(|path| (path.to_owned(), failed.clone())).into();
+    let report = judge_canaries(&canaries, &failed, &BTreeSet::new(), &all);
     assert_eq!((report.died, report.survived), (vec![0, 1], vec![]));
 }
 
