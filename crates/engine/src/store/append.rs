@@ -7,6 +7,8 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
+use tokio::sync::MutexGuard;
+
 use crate::clock;
 
 use super::autonomy;
@@ -68,11 +70,15 @@ impl Store {
         within_limits(&batch).during(doing)?;
         let mut outage = OutageWait::of(&self.location);
         loop {
-            let mut writer = self.writer.lock().await;
             // Boxed, as the future of a read is: they are the deepest calls of a round, whose stack is limited.
-            let written = Box::pin(self.write_locked(&mut writer, instance, &batch, &mut outage)).await;
-            self.contact.note(&written);
-            drop(writer);
+            let written = match self.lock_writer().await {
+                Ok(mut writer) => {
+                    let written = Box::pin(self.write_locked(&mut writer, instance, &batch, &mut outage)).await;
+                    self.contact.note(&written);
+                    written
+                }
+                Err(late) => Err(late),
+            };
             match written {
                 Ok(count) => {
                     outage.end();
@@ -155,6 +161,14 @@ impl Store {
         }
         *gone = self.gone(conn, instance).await?;
         Ok(true)
+    }
+
+    /// The right to write, which one caller at a time has. A round whose commit's answer was lost may keep it for
+    /// minutes; the others wait no longer than for an answer of the server, and then treat it as one that is away.
+    async fn lock_writer(&self) -> SqlResult<MutexGuard<'_, StoreWriter>> {
+        let StoreLocation::Postgres(place) = &self.location else { return Ok(self.writer.lock().await) };
+        let locked = tokio::time::timeout(place.answer(), self.writer.lock()).await;
+        locked.map_err(|_| StoreErrorKind::Away("another write of this process still waits for the server".to_owned()))
     }
 
     /// The connection for writing; a new one if the last one failed.
@@ -268,7 +282,7 @@ impl Store {
     /// Releases one lease that this opening took and still holds: a start that fails releases its lease.
     pub async fn release(&self, name: &str) -> Result<(), StoreError> {
         let doing = || format!("give `{name}` back");
-        let Some(fence) = self.writer.lock().await.held.remove(name) else { return Ok(()) };
+        let Some(fence) = self.lock_writer().await.during(doing)?.held.remove(name) else { return Ok(()) };
         self.with_writer(doing, async |conn| lease::release(conn, name, fence).await).await
     }
 
@@ -278,7 +292,7 @@ impl Store {
         doing: impl Fn() -> String,
         run: impl AsyncFnOnce(&mut SqlConnection) -> SqlResult<()>,
     ) -> Result<(), StoreError> {
-        let mut writer = self.writer.lock().await;
+        let mut writer = self.lock_writer().await.during(&doing)?;
         let mut conn = self.writing(&mut writer).await.during(&doing)?;
         let answer = run(&mut conn).await;
         if !answer.as_ref().is_err_and(StoreErrorKind::costs_connection) {
@@ -290,7 +304,7 @@ impl Store {
     /// Releases all leases and closes the connections. Later writes return [`StoreErrorKind::Closed`]. It does all of
     /// this even if a step fails, and returns the first failure.
     pub async fn close(&self) -> Result<(), StoreError> {
-        let mut writer = self.writer.lock().await;
+        let mut writer = self.lock_writer().await.during(|| format!("close store `{}`", self.location.name()))?;
         writer.closed = true;
         // The reader first: SQLite folds its log into the database when the last connection closes, and only a
         // connection that may write can do that.

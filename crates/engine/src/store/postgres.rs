@@ -62,6 +62,11 @@ impl PostgresLocation {
         Self { answer, ..self }
     }
 
+    /// The deadline for an answer.
+    pub(super) fn answer(&self) -> Duration {
+        self.answer
+    }
+
     /// The database without its password, for messages.
     pub(super) fn name(&self) -> String {
         let (host, port) = (self.options.get_host(), self.options.get_port());
