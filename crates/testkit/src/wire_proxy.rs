@@ -49,6 +49,12 @@ impl WireProxy {
         Self { port, wire }
     }
 
+    /// Its port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// The same address with this proxy's port.
     #[must_use]
     pub fn through(&self, url: &str) -> String {

@@ -371,7 +371,8 @@ impl DispatchLoop {
             Some(round) => {
                 self.on_round_started(number, round.clone());
                 let work = self.round_task(number);
-                self.rounds.spawn(number, work.take_over(round));
+                // It may be offered to workers.
+                self.rounds.spawn(number, work.watch(round));
             }
             None => self.drop_start(number, |ticket| DispatchInput::AlreadyReceipted { ticket }),
         }

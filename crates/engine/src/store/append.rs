@@ -15,7 +15,9 @@ use super::autonomy;
 use super::chain;
 use super::conn::{SqlConnection, SqlResult, args};
 use super::error::{ErrorContext as _, StoreError, StoreErrorKind};
+use super::hints;
 use super::lease::{self, DISPATCHER, LeaseHolder};
+use super::offers;
 use super::open::{Store, StoreLocation, StoreWriter};
 use super::patience::OutageWait;
 use super::process;
@@ -29,6 +31,7 @@ use super::rows::{
 use super::sqlite::{SqliteAccess, soon};
 use super::tasks;
 use super::time::{self, MemoryRow};
+use super::workers;
 use super::workflows;
 
 /// The largest body of an event or an item.
@@ -165,7 +168,7 @@ impl Store {
 
     /// The right to write, which one caller at a time has. A round whose commit's answer was lost may keep it for
     /// minutes; the others wait no longer than for an answer of the server, and then treat it as one that is away.
-    async fn lock_writer(&self) -> SqlResult<MutexGuard<'_, StoreWriter>> {
+    pub(super) async fn lock_writer(&self) -> SqlResult<MutexGuard<'_, StoreWriter>> {
         let StoreLocation::Postgres(place) = &self.location else { return Ok(self.writer.lock().await) };
         let locked = tokio::time::timeout(place.answer(), self.writer.lock()).await;
         locked.map_err(|_| StoreErrorKind::Away("another write of this process still waits for the server".to_owned()))
@@ -286,8 +289,42 @@ impl Store {
         self.with_writer(doing, async |conn| lease::release(conn, name, fence).await).await
     }
 
+    /// Runs a small transaction about leases, beside the journal, and remembers those that `held` names as this
+    /// process's own. Nothing is written into a newer schema.
+    pub(super) async fn leasing<T>(
+        &self,
+        run: impl AsyncFnOnce(&mut SqlConnection) -> SqlResult<Option<T>>,
+        held: impl FnOnce(&Option<T>) -> Vec<(String, i64)>,
+    ) -> SqlResult<Option<T>> {
+        let mut writer = self.lock_writer().await?;
+        let mut conn = self.writing(&mut writer).await?;
+        let schema = writer.schema;
+        let transaction = async {
+            conn.begin().await?;
+            ensure_known_schema(&mut conn, schema).await?;
+            let answer = run(&mut conn).await?;
+            conn.commit().await.map(|()| answer)
+        };
+        let answer = Box::pin(transaction).await;
+        self.contact.note(&answer);
+        match answer {
+            Ok(answer) => {
+                writer.conn = Some(conn);
+                writer.held.extend(held(&answer));
+                Ok(answer)
+            }
+            Err(error) => {
+                // Whether it was committed is unknown only if the connection was lost; a worker looks for such claims.
+                if !error.costs_connection() && conn.rollback().await.is_ok() {
+                    writer.conn = Some(conn);
+                }
+                Err(error)
+            }
+        }
+    }
+
     /// Runs single statements on the connection that writes.
-    async fn with_writer(
+    pub(super) async fn with_writer(
         &self,
         doing: impl Fn() -> String,
         run: impl AsyncFnOnce(&mut SqlConnection) -> SqlResult<()>,
@@ -402,6 +439,8 @@ async fn fill(
         lease::release(conn, &batch.round, fence).await?;
         released.push(batch.round.clone());
     }
+    // An offered round belongs to no process until a worker takes it.
+    released.extend(batch.changes.iter().filter_map(RowChange::offered).map(str::to_owned));
     let writes = writer.writes + i64::from(event.is_none());
     if event.is_none() {
         conn.exec("UPDATE processes SET writes = $1 WHERE instance = $2", args![writes, instance]).await?;
@@ -427,10 +466,14 @@ async fn begin(conn: &mut SqlConnection, schema: i64) -> SqlResult<Journal> {
     let row =
         conn.row(sql, &[]).await?.ok_or_else(|| StoreErrorKind::Corrupt("the journal's end is missing".into()))?;
     let journal = Journal { seq: row.get(0)?, checkpoint: row.get(1)?, hash: row.get(2)? };
+    ensure_known_schema(conn, schema).await.map(|()| journal)
+}
+
+async fn ensure_known_schema(conn: &mut SqlConnection, schema: i64) -> SqlResult<()> {
     let row = conn.row("SELECT schema_version FROM meta WHERE id = 1", &[]).await?;
     match row.ok_or_else(|| StoreErrorKind::Corrupt("the schema version is missing".into()))?.get(0)? {
         found if found > schema => Err(StoreErrorKind::Newer { found, known: schema }),
-        _ => Ok(journal),
+        _ => Ok(()),
     }
 }
 
@@ -592,7 +635,10 @@ async fn apply(conn: &mut SqlConnection, batch: &StoreBatch, change: &RowChange)
             time::take_signal(conn, [repo, loop_name, key], batch.at_ms).await
         }
         RowChange::Flag(row) => put(conn, row).await,
-        RowChange::FlagGone { name } => time::drop_flag(conn, name).await,
+        RowChange::FlagGone { name } => {
+            time::drop_flag(conn, name).await?;
+            hints::tell(conn).await
+        }
         RowChange::Memory(row) => put(conn, row).await,
         RowChange::MemoryGone { repo, loop_name, key } => {
             time::drop_of_loop::<MemoryRow>(conn, repo, loop_name, key.as_deref()).await
@@ -614,6 +660,10 @@ async fn apply(conn: &mut SqlConnection, batch: &StoreBatch, change: &RowChange)
         RowChange::Reading(row) => put(conn, row).await,
         RowChange::Calibration(row) => put(conn, row).await,
         RowChange::NewRequest(row) => insert(conn, row).await,
+        RowChange::Offer(row) => offers::put_offer(conn, row).await,
+        RowChange::Worker(row) => workers::put_worker(conn, row).await,
+        RowChange::WorkerState { name, state } => workers::set_state(conn, name, *state).await,
+        RowChange::WorkerGone { name, instance } => workers::remove(conn, name, instance).await,
         RowChange::RequestSettled { id, state } => requests::settle(conn, id, *state).await,
         RowChange::NewTask(row) => tasks::put_task(conn, row).await,
         RowChange::Task(row) => tasks::change_task(conn, row).await,

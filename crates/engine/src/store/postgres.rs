@@ -62,6 +62,11 @@ impl PostgresLocation {
         Self { answer, ..self }
     }
 
+    /// How to connect.
+    pub(super) fn options(&self) -> PgConnectOptions {
+        (*self.options).clone()
+    }
+
     /// The deadline for an answer.
     pub(super) fn answer(&self) -> Duration {
         self.answer
