@@ -3,6 +3,7 @@
 
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::lease;
 use crate::live_rounds::RoundStarter;
 use crate::proc::CancelToken;
 use crate::store::{ClaimedRound, OfferPlace, ProcessInfo, RowChange, StoreError, WorkerRow, WorkerState};
@@ -204,11 +205,13 @@ impl Worker {
 
     /// Rounds that an earlier process of this worker left: their files are on this machine.
     async fn own_left_rounds(&self) -> Result<Vec<String>, EngineError> {
-        let mut own = Vec::new();
-        for row in self.engine.collect_abandoned().await? {
-            let offer = self.engine.store.offer(&row.id).await?;
-            if offer.is_some_and(|offer| offer.worker.as_ref() == Some(&self.settings.name)) {
-                own.push(row.id);
+        let (store, mut own) = (&self.engine.store, Vec::new());
+        let elsewhere = lease::held_elsewhere(&self.engine).await?;
+        for offer in store.offers().await? {
+            let is_own = offer.worker.as_ref() == Some(&self.settings.name);
+            if is_own && elsewhere.iter().all(|lease| lease.name != offer.round) {
+                let is_open = store.round(&offer.round).await?.is_some_and(|row| !row.phase.is_at_rest());
+                own.extend(is_open.then_some(offer.round));
             }
         }
         Ok(own)
@@ -237,6 +240,11 @@ impl Worker {
                         run.await
                     }
                 }
+            };
+            let ended = match ended {
+                // It needs no worker any more.
+                Ok(done) => engine.store.drop_offer(&round).await.map(|()| done).map_err(EngineError::from),
+                ended => ended,
             };
             (round, ended)
         });

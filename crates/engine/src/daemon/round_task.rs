@@ -211,7 +211,10 @@ impl RoundTask {
         if !signals.is_empty() {
             self.engine.write_rows(signals).await?;
         }
-        Ok(self.engine.store.drop_offer(&started.round).await?)
+        if self.engine.store.offer(&started.round).await?.is_some() {
+            self.engine.store.drop_offer(&started.round).await?;
+        }
+        Ok(())
     }
 
     /// Decides about a round whose worker is gone. Until the maker has started, another worker begins again. After
