@@ -76,6 +76,10 @@ pub(crate) enum CliVerb {
     Sync(verbs::sync::SyncArgs),
     /// Run the daemon, which starts loops when they are due
     Up(verbs::up::UpArgs),
+    /// Run rounds of loops with labels on this machine, from a store that machines share
+    Worker(verbs::worker::WorkerArgs),
+    /// List the workers and the rounds that wait for one, or let a worker take no more rounds
+    Workers(verbs::workers::WorkersArgs),
     /// Stop the daemon, cancel a round, or stop everything until `thaw`
     Stop(verbs::stop::StopArgs),
     /// Watch loops, rounds and questions in the terminal, and answer there
@@ -183,7 +187,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
         "Start",
         &[
             "demo", "init", "patterns", "new", "import", "check", "run", "up", "top", "web", "token", "mcp", "stop",
-            "service", "doctor",
+            "service", "worker", "workers", "doctor",
         ],
     ),
     ("Goals", &["route", "goal", "workflow", "tasks", "attach", "steer", "digest", "sync"]),

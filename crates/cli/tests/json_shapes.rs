@@ -8,6 +8,7 @@ mod shape;
 mod world;
 
 use expect_test::expect_file;
+use loopwright_testkit::postgres;
 use serde_json::Value;
 use shape::{Shape, values};
 use sqlx::Connection as _;
@@ -220,6 +221,35 @@ fn edit(store: &std::path::Path) {
         sqlx::raw_sql(sql).execute(&mut conn).await.expect("edits");
         conn.close().await.expect("closes");
     });
+}
+
+/// Two workers, one of which is connected and runs a round, and a round that waits for a worker.
+const WORKERS: &str = r#"INSERT INTO processes (instance, pid, host, boot_id, start_ticks, since_ms, lease_until_ms, writes)
+    VALUES ('i1', 1, 'far', 'b', 1, 1, 4102444800000, 0);
+INSERT INTO leases (name, fence, instance, since_ms, repo, loop_name, locks) VALUES ('r7', 2, 'i1', 1, 'r', 'train', '');
+INSERT INTO workers VALUES
+    ('gpu-1', 'i1', 'far', '["gpu"]', '["claude"]', '["r"]', 'kernel', 2, 'active', '0.1.0', 7, 1777593600000),
+    ('gpu-2', 'i2', 'off', '["gpu"]', '["claude"]', '["r"]', 'kernel', 2, 'draining', '0.1.0', 7, 1777593600000);
+INSERT INTO offers VALUES
+    ('r8', '{"repo":"r","is_isolated":true,"labels":["gpu"],"agents":["claude"]}', 0, 1777593600000, NULL, 0)"#;
+
+#[test]
+fn workers_and_offered_rounds_have_documented_shapes() {
+    let url = postgres::server().database();
+    let World { env, repo } = World::new();
+    let world = World { env: env.with_env("LOOPWRIGHT_STORE", &url), repo };
+    let _ = world.run("look", 0);
+    let none = world.json("workers", 0);
+    assert_eq!(none, serde_json::json!({"schema": 1, "workers": [], "offered": []}));
+    let _ = postgres::server().sql(&url, WORKERS);
+    let listed = world.json("workers", 0);
+    words_at(&listed, "workers[].state", "active gone");
+    words_at(&listed, "workers[].boundary", "kernel process");
+    check_shape!("workers", &[listed]);
+    for (line, state) in [("drain", "draining"), ("undrain", "active")] {
+        let changed = world.json(&format!("workers {line} gpu-1"), 0);
+        assert_eq!(changed, serde_json::json!({"schema": 1, "worker": "gpu-1", "state": state}));
+    }
 }
 
 #[test]

@@ -19,7 +19,7 @@ use crate::outbox::ForgeConnector;
 use crate::path_roots::PathRoots;
 use crate::proc::{CancelToken, ProcessRunner};
 use crate::questions::QuestionTurns;
-use crate::round::{LoopBindings, RoundCaller, RoundDriver, RunRequest, SignalNovelty};
+use crate::round::{LoopBindings, RoundCaller, RoundDriver, RoundPlace, RunRequest, SignalNovelty};
 use crate::sandbox_view::{HiddenPaths, KernelIsolation, SandboxViews};
 use crate::seam::{Seam, SeamFault};
 use crate::shared_lock::{SharedGuard, SharedLock};
@@ -34,7 +34,7 @@ use crate::workspace::{self, Workspaces};
 use loopwright_core::autonomy::AutonomyRules;
 use loopwright_core::cadence::DayZone;
 use loopwright_core::config::{AgentOptions, AgentOptionsTable, McpServerConfig, PeopleConfig, SharedBudget};
-use loopwright_core::dispatch::LoopKey;
+use loopwright_core::dispatch::{LoopKey, PlacementNeeds};
 use loopwright_core::prices::ModelPrices;
 use loopwright_core::report::RoundReport;
 use loopwright_core::round::{Boundary, Round};
@@ -367,13 +367,27 @@ impl Engine {
         if !why.is_empty() {
             return Err(EngineError::NotRunnable { name: request.spec.name.clone(), why });
         }
-        let (mut run, actions) = RoundDriver::start(self, request, caller).await?;
+        let (mut run, actions) = RoundDriver::start(self, request, caller, RoundPlace::Here).await?;
         on_start(&run.round().facts().started.round);
         if let Err(error) = Box::pin(run.drive(actions)).await {
             lease::give_back(self, &run.round().facts().started.round).await;
             return Err(error);
         }
         Ok(run.finish_at_rest().await)
+    }
+
+    /// Records a round that is due and offers it to the workers; returns its id.
+    pub(crate) async fn offer_as(
+        &self,
+        request: RunRequest,
+        caller: RoundCaller<'_>,
+        needs: PlacementNeeds,
+        on_start: &mut (dyn FnMut(&str) + Send),
+    ) -> Result<String, EngineError> {
+        let (run, _) = RoundDriver::start(self, request, caller, RoundPlace::Worker(needs)).await?;
+        let round = run.round().facts().started.round.clone();
+        on_start(&round);
+        Ok(round)
     }
 
     /// The workspaces of a repository.

@@ -33,10 +33,10 @@ pub(crate) async fn give_back(engine: &Engine, name: &str) {
     let _ = engine.store.release(name).await;
 }
 
-/// The leases of other processes that are alive.
+/// The leases of other processes that are alive, and of rounds that are offered to workers.
 pub(crate) async fn held_elsewhere(engine: &Engine) -> Result<Vec<RoundLease>, StoreError> {
     let mut leases = engine.store.leases().await?;
-    leases.retain(|lease| lease.holder == LeaseHolder::Other);
+    leases.retain(|lease| matches!(lease.holder, LeaseHolder::Other | LeaseHolder::Offered));
     Ok(leases)
 }
 

@@ -132,6 +132,7 @@ pub mod store;
 pub mod takeover;
 pub mod toolchains;
 pub mod triggers;
+pub mod worker;
 pub mod workflow;
 pub mod workspace;
 

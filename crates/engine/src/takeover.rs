@@ -190,6 +190,10 @@ impl Engine {
             None => cancel,
         };
         for row in self.collect_abandoned().await? {
+            // The process that schedules decides about the rounds of workers.
+            if self.store.offer(&row.id).await?.is_some() {
+                continue;
+            }
             let ended = self.take_over_round(&row.id, rebind, cancel, RoundStarter::Manual).await;
             if !is_elsewhere(&ended) {
                 tell(TakenOverRound {
@@ -217,6 +221,49 @@ impl Engine {
     ) -> Result<Round, EngineError> {
         let (engine, bind) = rebind.rebind(self, &self.load_round(id).await?.round.facts().started);
         engine.apply_answer(id, Event::Recovered, RoundCaller { bind: &bind, cancel, by }).await
+    }
+
+    /// Continues a round that this process took from the workers' queue, until it is at rest. A round that has only
+    /// started begins; one that a lost worker had begun is recovered.
+    pub(crate) async fn run_claimed(
+        &self,
+        id: &str,
+        rebind: &dyn RoundBinder,
+        cancel: &CancelToken,
+    ) -> Result<Round, EngineError> {
+        let (engine, bind) = rebind.rebind(self, &self.load_round(id).await?.round.facts().started);
+        let caller = RoundCaller { bind: &bind, cancel, by: RoundStarter::Dispatcher };
+        let here = engine.live_rounds.register(id).ok_or_else(|| busy(id))?;
+        let done = engine.run_leased(id, caller, here).await;
+        if done.is_err() {
+            lease::give_back(&engine, id).await;
+        }
+        done
+    }
+
+    /// Ends a round that no worker has taken yet. Returns false if a worker was faster, or it is not offered.
+    ///
+    /// # Errors
+    /// When the store cannot be read or written.
+    pub async fn end_offered(&self, id: &str, rebind: &dyn RoundBinder, why: &str) -> Result<bool, EngineError> {
+        if !self.store.withdraw_offer(id).await? {
+            return Ok(false);
+        }
+        let stopped = CancelToken::new();
+        stopped.cancel_because(why);
+        self.run_claimed(id, rebind, &stopped).await.map(|_| true)
+    }
+
+    async fn run_leased(&self, id: &str, caller: RoundCaller<'_>, here: LiveRoundGuard) -> Result<Round, EngineError> {
+        sweep_processes(id)?;
+        let recorded = self.load_round(id).await?;
+        let (is_fresh, actions) = (recorded.index == 1, recorded.actions.clone());
+        let mut run = RoundDriver::reopen(self, caller, recorded, here, None).await?;
+        match is_fresh {
+            true => Box::pin(run.drive(actions)).await?,
+            false => run.answered(Event::Recovered).await?,
+        }
+        Ok(run.finish_at_rest().await)
     }
 
     /// Ends a round whose code panicked, with the panic message; a round that was already sending is recovered instead.

@@ -9,15 +9,18 @@ mod stepping_clock;
 use git_fixture::{Fixture, bytes_of, git, seal, write};
 use loopwright::git::{EngineRepo, GitErrorKind, Oid};
 use loopwright::outbox::{LocalForge, PageFrontMatter, PushRoute, PushingDeliver};
+use loopwright::store::{ProcessInfo, Store, StoreMode};
 use loopwright_core::BoxFuture;
 use loopwright_core::deliver::{
     Deliver, DeliverError, DeliverErrorKind, Delivery, DeliveryLookup, DeliveryReceipt, PushCredential, PushTarget,
 };
 use loopwright_core::forge::ReadForge;
 use loopwright_core::outbox::StagedItem;
+use loopwright_core::spec::ActionKind;
 use loopwright_testkit::forge_contract::{ForgeFixture, LOOP, PersonIssue, marks};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 const SECRET: &str = "c2VjcmV0LXRva2Vu";
 
@@ -182,12 +185,34 @@ async fn engine_pushes_with_the_lent_credential_before_it_delivers_and_leaves_no
     let bare = remote(&world);
     // A hook of the receiving repository would run an untrusted program.
     write(&bare, "hooks/pre-receive", "#!/bin/sh\nexit 1\n");
-    let forge = PushingDeliver::new(Arc::new(Remote { target: target(&bare, None) }), world.engine.clone());
+    let forge = PushingDeliver::new(Arc::new(Remote { target: target(&bare, None) }), world.engine.clone(), None);
     forge.deliver(&item(&world)).await.expect("it is pushed and delivered");
     assert_eq!(git(&bare, &["rev-parse", "refs/heads/loop/fixer/r1"]), world.commit.to_string());
     for (path, (_, bytes)) in bytes_of(world.fixture.temp.path()) {
         assert!(!String::from_utf8_lossy(&bytes).contains(SECRET), "{}", path.display());
     }
+}
+
+#[tokio::test]
+async fn push_does_not_happen_after_the_lease_of_its_round_has_ended() {
+    let world = world().await;
+    let bare = remote(&world);
+    let url = loopwright_testkit::postgres::server().database();
+    let commit = StagedItem::new(1, "commit.md", ActionKind::Commit, "Fix.");
+    let main = PushTarget { branch: "main".to_owned(), ..target(&bare, Some(&world.base)) };
+    let item = Delivery { base_branch: "main".to_owned(), ..world.delivery("r1", commit) };
+    let mut pushed = Vec::new();
+    for seconds in [0, 60] {
+        let info = ProcessInfo { lease: Duration::from_secs(seconds), ..ProcessInfo::current(0) };
+        let store = Store::open_postgres(&url, StoreMode::Write(info)).await.expect("own");
+        let remote = Arc::new(Remote { target: main.clone() });
+        pushed.push(PushingDeliver::new(remote, world.engine.clone(), Some(Arc::new(store))).deliver(&item).await);
+        let head = git(&bare, &["rev-parse", "refs/heads/main"]);
+        assert_eq!(head == world.commit.to_string(), seconds > 0, "a lease of {seconds} s");
+    }
+    let ended = pushed.remove(0).expect_err("the lease has ended");
+    assert_eq!((ended.kind, ended.is_after_effect), (DeliverErrorKind::Transient, true), "{ended}");
+    pushed.remove(0).expect("it lasts long enough");
 }
 
 #[tokio::test]
@@ -202,7 +227,7 @@ async fn push_with_another_old_commit_than_the_branch_has_is_refused_and_changes
         assert_eq!(error.kind, GitErrorKind::Moved, "{error}");
         assert!(!format!("{error:?}").contains(SECRET));
         target.expected_old = None;
-        let forge = PushingDeliver::new(Arc::new(Remote { target }), world.engine.clone());
+        let forge = PushingDeliver::new(Arc::new(Remote { target }), world.engine.clone(), None);
         let refused = forge.deliver(&item(&world)).await.expect_err("it is refused");
         assert_eq!(refused.kind, DeliverErrorKind::Refused);
     }
@@ -246,11 +271,12 @@ async fn push_goes_only_to_the_items_branch_at_the_configured_place() {
     let elsewhere = PushRoute { url: "https://forge.example/other.git".to_owned(), ..PushRoute::default() };
     let main = PushTarget { branch: "main".to_owned(), ..target(&bare, Some(&world.base)) };
     for (target, route) in [(main, &here), (target(&bare, None), &elsewhere)] {
-        let forge = PushingDeliver::new(Arc::new(Remote { target }), world.engine.clone()).with_route(route.clone());
+        let forge =
+            PushingDeliver::new(Arc::new(Remote { target }), world.engine.clone(), None).with_route(route.clone());
         let refused = forge.deliver(&item(&world)).await.expect_err("it is refused");
         assert_eq!(refused.kind, DeliverErrorKind::Refused, "{refused}");
     }
     assert_eq!(git(&bare, &["rev-parse", "refs/heads/main"]), world.base.to_string());
-    let forge = PushingDeliver::new(Arc::new(Remote { target: target(&bare, None) }), world.engine.clone());
+    let forge = PushingDeliver::new(Arc::new(Remote { target: target(&bare, None) }), world.engine.clone(), None);
     forge.with_route(here).deliver(&item(&world)).await.expect("the item's branch at the configured place");
 }

@@ -5,6 +5,7 @@ mod store {
     pub(crate) mod cases;
     pub(crate) mod child;
     mod files;
+    pub(crate) mod offers;
     pub(crate) mod place;
     mod postgres;
     pub(crate) mod rows;
@@ -13,7 +14,7 @@ mod store {
 }
 
 use store::place::Place;
-use store::{autonomy, cases, tasks, time};
+use store::{autonomy, cases, offers, tasks, time};
 
 /// Runs every case on both databases: one test for each on SQLite, and one test for all on PostgreSQL, whose start
 /// costs a second for each process.
@@ -80,6 +81,12 @@ suite! {
     autonomy::fate_of_work_moves_once_and_only_from_where_it_was,
     autonomy::levels_and_calibrations_are_read_again_in_order,
     autonomy::only_unattended_rounds_over_their_budget_are_breaches,
+    offers::offered_round_is_taken_by_one_of_many_workers,
+    offers::offered_round_keeps_its_loop_and_locks_and_no_process_takes_it_over,
+    offers::worker_that_is_drained_full_replaced_or_stopped_takes_nothing,
+    offers::offers_go_out_by_priority_and_only_to_free_slots,
+    offers::offer_is_withdrawn_or_made_again_only_by_the_one_that_is_first,
+    offers::worker_whose_process_is_gone_is_not_connected,
     tasks::task_changes_only_from_the_version_it_was_decided_on,
     tasks::dependencies_change_only_from_the_version_they_were_decided_on,
     time::loop_file_texts_are_replaced_and_removed,

@@ -24,6 +24,7 @@ struct Wire {
     server: u16,
     mode: AtomicU8,
     is_commit_lost: AtomicBool,
+    is_last_commit: AtomicBool,
     open: Mutex<Vec<TcpStream>>,
 }
 
@@ -40,11 +41,18 @@ impl WireProxy {
             server,
             mode: AtomicU8::new(WireMode::Pass as u8),
             is_commit_lost: AtomicBool::new(false),
+            is_last_commit: AtomicBool::new(false),
             open: Mutex::default(),
         });
         let shared = Arc::clone(&wire);
         drop(std::thread::spawn(move || listener.incoming().flatten().for_each(|client| shared.join(client))));
         Self { port, wire }
+    }
+
+    /// Its port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// The same address with this proxy's port.
@@ -57,6 +65,12 @@ impl WireProxy {
     /// The next answer to a commit gets lost, and its connection with it.
     pub fn lose_next_commit(&self) {
         self.wire.is_commit_lost.store(true, Ordering::SeqCst);
+    }
+
+    /// The next answer to a commit gets lost, and from then on nothing arrives any more.
+    pub fn swallow_from_next_commit(&self) {
+        self.wire.is_last_commit.store(true, Ordering::SeqCst);
+        self.lose_next_commit();
     }
 
     /// Whether [`Self::lose_next_commit`] has not happened yet.
@@ -117,6 +131,9 @@ impl Wire {
         while let Ok(count @ 1..) = from.read(&mut bytes) {
             let is_commit = direction == Direction::Back && bytes[..count].windows(7).any(|part| part == b"COMMIT\0");
             if is_commit && self.is_commit_lost.swap(false, Ordering::SeqCst) {
+                if self.is_last_commit.swap(false, Ordering::SeqCst) {
+                    self.set(WireMode::Swallow);
+                }
                 break;
             }
             if !self.is(WireMode::Swallow) && to.write_all(&bytes[..count]).is_err() {

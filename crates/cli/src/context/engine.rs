@@ -126,6 +126,14 @@ impl CommandContext {
         }
     }
 
+    /// The daemon's engine, if the daemon performs the command.
+    pub(crate) fn daemon_engine(&self) -> Option<&Engine> {
+        match &self.host {
+            CommandHost::ThisProcess => None,
+            CommandHost::Daemon(shared, _) => Some(&shared.engine),
+        }
+    }
+
     /// Checks that a command from another process means the state directory and the database that this daemon owns.
     pub(crate) fn ensure_same_state_dir(&self) -> Result<(), CommandError> {
         let CommandHost::Daemon(shared, _) = &self.host else { return Ok(()) };

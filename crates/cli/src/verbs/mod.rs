@@ -54,6 +54,8 @@ pub(crate) mod top;
 pub(crate) mod up;
 pub(crate) mod verify;
 pub(crate) mod web;
+pub(crate) mod worker;
+pub(crate) mod workers;
 pub(crate) mod workflow;
 
 use crate::args::CliVerb;
@@ -134,9 +136,12 @@ fn run_here(verb: CliVerb, cx: &CommandContext) -> VerbResult {
         CliVerb::Demo(_) | CliVerb::Init(_) | CliVerb::Up(_) | CliVerb::Stop(_) | CliVerb::Tick => {
             run_owning(perform(verb, cx))
         }
-        CliVerb::Budget(_) | CliVerb::Take(_) | CliVerb::Dev(_) | CliVerb::Top | CliVerb::Mcp(_) => {
-            run_owning(perform(verb, cx))
-        }
+        CliVerb::Budget(_)
+        | CliVerb::Take(_)
+        | CliVerb::Dev(_)
+        | CliVerb::Top
+        | CliVerb::Mcp(_)
+        | CliVerb::Worker(_) => run_owning(perform(verb, cx)),
         verb if verb.needs_store_owner() => run_owning(perform(verb, cx)),
         verb => run_reading(perform(verb, cx)),
     }
@@ -188,6 +193,7 @@ fn perform<'c>(verb: CliVerb, cx: &'c CommandContext) -> BoxFuture<'c, VerbResul
         CliVerb::Simulate(args) => Box::pin(simulate::run(args, cx)),
         CliVerb::Verify => Box::pin(verify::run(cx)),
         CliVerb::Up(_) | CliVerb::Top | CliVerb::Mcp(_) | CliVerb::Token(_) => perform_face(verb, cx),
+        CliVerb::Worker(_) | CliVerb::Workers(_) => perform_face(verb, cx),
         CliVerb::Web | CliVerb::Notifications(_) => perform_face(verb, cx),
         CliVerb::Why(args) => Box::pin(show::explain(args, cx)),
         CliVerb::Backup(args) => Box::pin(backup::create(args, cx)),
@@ -223,6 +229,8 @@ fn perform_face<'c>(verb: CliVerb, cx: &'c CommandContext) -> BoxFuture<'c, Verb
         CliVerb::Top => Box::pin(top::run(cx)),
         CliVerb::Mcp(args) => Box::pin(mcp::run(args, cx)),
         CliVerb::Token(args) => Box::pin(token::run(args, cx)),
+        CliVerb::Worker(args) => Box::pin(worker::run(args, cx)),
+        CliVerb::Workers(args) => Box::pin(workers::run(args, cx)),
         CliVerb::Notifications(args) => Box::pin(notifications::run(args, cx)),
         _ => Box::pin(web::run(cx)),
     }

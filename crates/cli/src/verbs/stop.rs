@@ -120,6 +120,10 @@ async fn cancel_round(cx: &CommandContext, text: &str, why: &str) -> VerbResult 
         RunTarget::Workflow(row) => return workflow::control::stop(cx, &row).await,
     };
     if let Some(lease) = elsewhere(cx, &row.id).await? {
+        if lease.holder == LeaseHolder::Offered && end_offered(cx, &row.id, why).await? {
+            let ended = wait_for_rest(cx, &row.id).await?;
+            return Ok(report_cancelled(cx, &row, ended, &[]));
+        }
         return interrupt_elsewhere(cx, &row, &lease, why).await;
     }
     let is_cancelled = match cx.daemon() {
@@ -191,10 +195,21 @@ fn report_cancelled(cx: &CommandContext, row: &RoundRow, ended: Option<RoundRow>
     if is_stopped { CommandExit::DONE } else { CommandExit::REFUSED }
 }
 
+/// Ends a round that no worker has taken yet. Returns false if one just did.
+async fn end_offered(cx: &CommandContext, round: &str, why: &str) -> Result<bool, CommandError> {
+    let why = format!("{why} by {}", cx.actor_name());
+    let engine = match cx.daemon_engine() {
+        Some(engine) => return Ok(engine.end_offered(round, cx, &why).await?),
+        None => Engine::open(cx.settings(None)?).await?,
+    };
+    close(&engine, engine.end_offered(round, cx, &why).await).await
+}
+
 /// Interrupts a round that another process runs, such as `run --detach`. A process of this machine with several rounds is
 /// not interrupted, because all of them would end. A process of another machine reads the request from the store.
 async fn interrupt_elsewhere(cx: &CommandContext, row: &RoundRow, lease: &RoundLease, why: &str) -> VerbResult {
-    if lease.process.as_ref().is_some_and(|process| !process.is_of_this_machine()) {
+    let is_near = lease.process.as_ref().is_some_and(loopwright::store::ProcessRow::is_of_this_machine);
+    if !is_near || runs_on_worker(cx, &row.id).await? {
         request(cx, &row.id, RoundRequestKind::Stop, why).await?;
         cx.out.note(&format!("asked {} to end round {}", safe(&lease.process_text()), safe(&row.id)));
     } else {
@@ -204,6 +219,12 @@ async fn interrupt_elsewhere(cx: &CommandContext, row: &RoundRow, lease: &RoundL
     let ended = wait_for_rest(cx, &row.id).await?;
     let sent = sent_items(cx, &row.id).await?;
     Ok(report_cancelled(cx, row, ended, &sent))
+}
+
+/// Whether a worker runs the round. A worker reads requests, and goes on with its other rounds.
+async fn runs_on_worker(cx: &CommandContext, round: &str) -> Result<bool, CommandError> {
+    let workers = cx.open_store_read_only().await?.workers().await?;
+    Ok(workers.iter().any(|worker| worker.rounds.iter().any(|own| own == round)))
 }
 
 /// Asks the process that holds a lease to end, and returns its id. It may hold only this lease and those with these names.
@@ -243,7 +264,8 @@ pub(super) async fn elsewhere(cx: &CommandContext, round: &str) -> Result<Option
     let own = i64::from(std::process::id());
     let is_meant = |lease: &RoundLease| {
         let is_own = lease.process.as_ref().is_some_and(|process| process.pid == own);
-        lease.name == round && lease.holder == LeaseHolder::Other && !is_own
+        let is_held = matches!(lease.holder, LeaseHolder::Other | LeaseHolder::Offered);
+        lease.name == round && is_held && !is_own
     };
     Ok(leases.into_iter().find(is_meant))
 }

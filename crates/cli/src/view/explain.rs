@@ -1,5 +1,6 @@
 //! The reason why a round ended as it did, and why a loop is or is not running, from the record alone.
 
+use super::offered::offered_text;
 use super::page;
 use super::repo_view::{RepoView, describe_cadence};
 use super::rounds::RoundRecord;
@@ -41,6 +42,7 @@ impl ExplanationView {
         let standing = read_standing(store, row).await?;
         let mut because = vec![format!("round {} of {} is {}", row.id, row.loop_name, standing.text())];
         because.extend(matches!(standing, RoundStanding::Abandoned(_)).then(|| ABANDONED.to_owned()));
+        because.extend(offered_text(store, &row.id).await?);
         because.extend(report.reasons.last().map(|last| format!("decided at {}: {}", last.stage.word(), last.text)));
         Ok(Self {
             schema: SCHEMA,
@@ -90,6 +92,9 @@ impl ExplanationView {
             _ => None,
         };
         because.extend(last.as_ref().zip(standing).map(|(row, standing)| describe_end(row, standing)));
+        if let (Some(row), Some(store)) = (&last, store) {
+            because.extend(offered_text(store, &row.id).await?);
+        }
         let mut next: Vec<String> = change(&line, why.as_ref(), silent).into_iter().collect();
         next.extend(is_broken.then(|| format!("see the problems: loopwright check {name}")));
         match (&last, store, standing) {

@@ -14,6 +14,7 @@ pub(crate) mod list_page;
 pub(crate) mod log;
 mod log_event;
 pub(crate) mod loop_page;
+mod offered;
 pub(crate) mod page;
 pub(crate) mod problems;
 pub(crate) mod proposal;

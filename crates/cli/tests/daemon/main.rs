@@ -10,4 +10,5 @@ mod hears;
 mod keys;
 mod service;
 mod shared;
+mod workers;
 mod world;

@@ -1,6 +1,7 @@
 //! A loop's configuration and the machine's limits, as the dispatcher uses them, and the state of a loop between two
 //! rounds: one row of `schedules`, which must survive a restart.
 
+use super::PlacementNeeds;
 use super::lock::{ItemLocks, RoundLock};
 use crate::cadence::LoopSchedule;
 use crate::spec::{CatchUp, Overlap};
@@ -58,6 +59,8 @@ pub struct LoopEntry {
     pub events: Vec<Arc<str>>,
     /// The time limit of a round. The expiry of its locks is computed from it, and it shows that a round has stalled.
     pub wall_ms: Option<i64>,
+    /// What the machine that runs a round needs; `None` for a loop whose rounds run where they are started.
+    pub place: Option<Arc<PlacementNeeds>>,
 }
 
 impl LoopEntry {
@@ -77,6 +80,7 @@ impl LoopEntry {
             open_max: 3,
             events: Vec::new(),
             wall_ms: None,
+            place: None,
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Explains why a loop is or is not running, from the same facts that decide whether it starts.
 
-use super::explanation::{LoopExplanation, ResourceHolder, SlotLimit, StartBlocker};
+use super::explanation::{LoopExplanation, ResourceHolder, SlotLimit, StartBlocker, WorkerGap};
 use super::scheduled_loop::ScheduledLoop;
 use super::slots::{ActiveRound, SlotResource, needs, needs_of_claims};
-use super::{Dispatcher, LoopKey, RoundClaims};
+use super::{Dispatcher, FleetMember, LoopKey, PlacementNeeds, RoundClaims};
 use std::sync::Arc;
 
 /// The most holders of slots that an explanation names.
@@ -101,12 +101,20 @@ impl Dispatcher {
         let limit = match lacking {
             SlotResource::Repo(repo) => SlotLimit::Repository(repo.to_string()),
             SlotResource::Agent(agent) => SlotLimit::Agent(agent.to_string()),
+            SlotResource::Place(needs) => return self.worker_blocker(needs, holders),
             SlotResource::Lock(lock) => match holders.pop() {
                 Some(holder) => return StartBlocker::Lock { name: lock.to_string(), held: self.held(lacking), holder },
                 None => return StartBlocker::Nothing,
             },
         };
         StartBlocker::Slot { limit, slots: self.slots.limit(lacking), holders }
+    }
+
+    /// Why no worker takes a round with these needs now.
+    fn worker_blocker(&self, needs: &PlacementNeeds, holders: Vec<ResourceHolder>) -> StartBlocker {
+        let gap = |member: &FleetMember| needs.gap(member).map(|gap| WorkerGap { worker: member.name.clone(), gap });
+        let gaps = self.slots.members().iter().filter_map(gap).take(HOLDERS_MAX).collect();
+        StartBlocker::Worker { needs: needs.clone(), slots: needs.slots(self.slots.members()), gaps, holders }
     }
 
     /// The text of the held lock that conflicts with the lacking one.

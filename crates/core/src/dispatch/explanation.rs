@@ -1,5 +1,6 @@
 //! Why a loop is or is not running: as data, as a sentence for people, and what would change the state.
 
+use super::placement::{PlacementGap, PlacementNeeds};
 use super::receipt::format_moment;
 use serde::Serialize;
 
@@ -123,6 +124,17 @@ pub enum StartBlocker {
         /// The round that holds it.
         holder: ResourceHolder,
     },
+    /// No worker that can run it has a free slot.
+    Worker {
+        /// What the worker must have.
+        needs: PlacementNeeds,
+        /// How many slots the workers that have it give.
+        slots: usize,
+        /// Other workers, and what each lacks, limited to the first few.
+        gaps: Vec<WorkerGap>,
+        /// The rounds that hold the slots, limited to the first few.
+        holders: Vec<ResourceHolder>,
+    },
     /// The resource is reserved for a loop that has waited very long.
     Turn {
         /// The loop that goes first.
@@ -135,6 +147,16 @@ pub enum StartBlocker {
     },
     /// Nothing blocks it any more: it starts at the next wake-up.
     Nothing,
+}
+
+/// What a worker lacks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WorkerGap {
+    /// The worker.
+    pub worker: String,
+    /// The first thing that it lacks.
+    #[serde(flatten)]
+    pub gap: PlacementGap,
 }
 
 /// A limit on slots.
@@ -273,6 +295,16 @@ impl StartBlocker {
             Self::Lock { name, held, holder } => {
                 format!("waiting for the lock `{name}`: `{held}` conflicts with it and is held by {}", holder.text())
             }
+            Self::Worker { needs, slots: 0, gaps, .. } => {
+                let all: Vec<_> = gaps.iter().map(|gap| format!("{} {}", gap.worker, gap.gap.text())).collect();
+                let all = if all.is_empty() { "no worker is connected".to_owned() } else { all.join("; ") };
+                format!("waiting for {}: {all}", needs.text())
+            }
+            Self::Worker { needs, slots, holders, .. } => {
+                let held: Vec<_> = holders.iter().map(ResourceHolder::text).collect();
+                let slots = if *slots == 1 { "the one slot is".to_owned() } else { format!("all {slots} slots are") };
+                format!("waiting for {}: {slots} taken by {}", needs.text(), held.join(", "))
+            }
             Self::Turn { holder } => format!("waiting behind `{holder}`, which has waited longer for the same"),
             Self::Retry { at_ms } => {
                 format!("the start did not succeed and is tried again at {}", format_moment(*at_ms))
@@ -288,6 +320,12 @@ impl StartBlocker {
             }
             Self::Slot { limit: SlotLimit::Agent(agent), .. } => {
                 Some(format!("a round with {agent} ends, or the limit of {agent} is raised in the configuration"))
+            }
+            Self::Worker { needs, .. } => {
+                let labels: String = needs.labels.iter().map(|label| format!(" --label {label}")).collect();
+                Some(format!(
+                    "`loopwright worker{labels}` on a machine that can run it; `loopwright workers` lists them"
+                ))
             }
             Self::Lock { holder, .. } => {
                 let round = holder.round.as_ref()?;

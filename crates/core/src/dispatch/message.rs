@@ -1,6 +1,6 @@
 //! The inputs and the commands of the dispatcher.
 
-use super::{ConcurrencyLimits, LoopEntry, LoopKey, LoopStanding, OccurrenceReceipt, RoundClaims};
+use super::{ConcurrencyLimits, FleetMember, LoopEntry, LoopKey, LoopStanding, OccurrenceReceipt, RoundClaims};
 use crate::outcome::RoundOutcome;
 use std::sync::Arc;
 
@@ -13,6 +13,8 @@ pub enum DispatchInput {
     Loops(Vec<LoopEntry>),
     /// New concurrency limits. Running rounds continue.
     Limits(ConcurrencyLimits),
+    /// The workers as they are now.
+    Members(Vec<FleetMember>),
     /// An external event occurred; the store has recorded it and confirmed that it is new.
     Signal(TriggerSignal),
     /// A round that an earlier engine started continues. These inputs come before the first [`DispatchInput::Loops`].

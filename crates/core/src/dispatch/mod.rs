@@ -21,6 +21,7 @@ mod failure;
 mod lock;
 mod message;
 mod output;
+mod placement;
 mod queue;
 mod receipt;
 mod reload;
@@ -35,6 +36,7 @@ pub use explanation::{LoopExplanation, ResourceHolder, SlotLimit, StartBlocker, 
 pub use failure::ABOUT;
 pub use lock::{ItemLocks, OWN_ITEMS, RoundLock};
 pub use message::{DispatchCommand, DispatchInput, RoundEnd, RoundStart, SchedulerNote, TriggerSignal};
+pub use placement::{FleetMember, PlacementGap, PlacementNeeds};
 pub use receipt::{OccurrenceOutcome, OccurrenceReceipt, occurrence_key};
 pub use spec_facts::RoundClaims;
 
@@ -199,6 +201,7 @@ impl Dispatcher {
             DispatchInput::Wake => {}
             DispatchInput::Loops(entries) => self.reload(now_ms, entries),
             DispatchInput::Limits(limits) => self.set_limits(limits),
+            DispatchInput::Members(members) => self.set_members(members),
             DispatchInput::Signal(signal) => self.receive_signal(now_ms, signal),
             DispatchInput::Occupied { key, round, items } => self.occupy_slot(now_ms, key, round, &items),
             DispatchInput::Admitted { key, round, claims } => self.admit_round(now_ms, key, round, &claims),

@@ -2,7 +2,7 @@
 
 use super::scheduled_loop::{DeferredReload, ScheduledLoop};
 use super::slots::ActiveRound;
-use super::{ConcurrencyLimits, Dispatcher, LoopEntry, LoopKey, LoopStanding, OccurrenceOutcome};
+use super::{ConcurrencyLimits, Dispatcher, FleetMember, LoopEntry, LoopKey, LoopStanding, OccurrenceOutcome};
 use std::collections::BTreeSet;
 
 impl Dispatcher {
@@ -27,6 +27,13 @@ impl Dispatcher {
     /// New limits apply from the next start on; every parked loop is examined again.
     pub(super) fn set_limits(&mut self, limits: ConcurrencyLimits) {
         if self.slots.set_limits(limits) {
+            self.queue.unpark_all();
+        }
+    }
+
+    /// Workers came, went or were drained.
+    pub(super) fn set_members(&mut self, members: Vec<FleetMember>) {
+        if self.slots.set_members(members) {
             self.queue.unpark_all();
         }
     }

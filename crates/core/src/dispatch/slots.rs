@@ -2,7 +2,7 @@
 
 use super::lock::{self, ItemLocks, RoundLock};
 use super::scheduled_loop::PendingDue;
-use super::{ConcurrencyLimits, LoopEntry, LoopKey, RoundClaims, TriggerSignal};
+use super::{ConcurrencyLimits, FleetMember, LoopEntry, LoopKey, PlacementNeeds, RoundClaims, TriggerSignal};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -11,6 +11,8 @@ use std::sync::Arc;
 pub(super) enum SlotResource {
     Repo(Arc<str>),
     Agent(Arc<str>),
+    /// A slot of a worker that meets the needs.
+    Place(Arc<PlacementNeeds>),
     Lock(RoundLock),
 }
 
@@ -77,6 +79,8 @@ impl ActiveRound {
 #[derive(Debug, Default)]
 pub(super) struct SlotTable {
     limits: ConcurrencyLimits,
+    /// The workers that rounds of loops with labels are offered to.
+    members: Vec<FleetMember>,
     used: BTreeMap<SlotResource, usize>,
     runs: BTreeMap<LoopKey, ActiveRound>,
 }
@@ -89,6 +93,17 @@ impl SlotTable {
     /// Changes the limits; returns whether they differ from the old ones.
     pub(super) fn set_limits(&mut self, limits: ConcurrencyLimits) -> bool {
         std::mem::replace(&mut self.limits, limits) != self.limits
+    }
+
+    /// Changes the workers; returns whether they differ from the old ones.
+    pub(super) fn set_members(&mut self, members: Vec<FleetMember>) -> bool {
+        let is_changed = self.members != members;
+        self.members = members;
+        is_changed
+    }
+
+    pub(super) fn members(&self) -> &[FleetMember] {
+        &self.members
     }
 
     pub(super) fn run(&self, key: &LoopKey) -> Option<&ActiveRound> {
@@ -116,6 +131,7 @@ impl SlotTable {
         match resource {
             SlotResource::Repo(_) => self.limits.per_repo.max(1),
             SlotResource::Agent(agent) => self.limits.per_agent.get(agent).map_or(usize::MAX, |limit| (*limit).max(1)),
+            SlotResource::Place(needs) => needs.slots(&self.members),
             SlotResource::Lock(_) => 1,
         }
     }
@@ -192,7 +208,9 @@ impl SlotTable {
 /// The resources that a round of the loop about these items needs, each once.
 pub(super) fn needs(entry: &LoopEntry, items: &[Arc<str>]) -> Vec<SlotResource> {
     let locks = lock::without_covered(entry.locks.iter().cloned().chain(item_locks(entry, items)));
-    once(&entry.key.repo, &entry.agents, locks)
+    let mut needs = once(&entry.key.repo, &entry.agents, locks);
+    needs.extend(entry.place.clone().map(SlotResource::Place));
+    needs
 }
 
 /// The resources that a round with its own claims needs.

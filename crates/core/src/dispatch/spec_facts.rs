@@ -3,7 +3,7 @@
 //! file has changed since or is not loaded.
 
 use super::lock::without_covered;
-use super::{ItemLocks, LoopEntry, LoopKey, OWN_ITEMS, RoundLock};
+use super::{ItemLocks, LoopEntry, LoopKey, OWN_ITEMS, PlacementNeeds, RoundLock};
 use crate::cadence::{CadenceProblem, LoopSchedule};
 use crate::spec::{CheckedSpec, LoopSpec, Role, Triggers};
 use std::collections::BTreeSet;
@@ -35,6 +35,7 @@ impl LoopEntry {
             open_max: spec.open_max,
             events: events(&spec.on),
             wall_ms: wall_ms(spec),
+            place: PlacementNeeds::from_spec(spec).map(Arc::new),
             ..Self::new(key, schedule)
         }
     }
@@ -99,7 +100,7 @@ fn item_locks(written: &[String]) -> ItemLocks {
 }
 
 /// Every agent that a round may start first; a fallback agent counts only once it is used.
-fn agents(spec: &LoopSpec) -> Vec<Arc<str>> {
+pub(super) fn agents(spec: &LoopSpec) -> Vec<Arc<str>> {
     let first = |role| spec.chain(role).into_iter().next().map(|agent| agent.agent.word());
     let words: BTreeSet<&str> = [Role::Maker, Role::Checker].into_iter().filter_map(first).collect();
     words.into_iter().map(Arc::from).collect()
@@ -134,12 +135,14 @@ mod tests {
     fn keys_of_the_loop_file_reach_the_dispatcher() {
         let parsed = entry(
             "on: { every: 15m, push: [main], overlap: queue, catch_up: skip, probe: { use: open-issues, labels: [bug], batch: 3 } }\n\
-             priority: 7\nopen_max: 2\ntimeout: 10m\nlocks: [docs, 'global:gpu', item]\n\
+             priority: 7\nlabels: [gpu, big]\nopen_max: 2\ntimeout: 10m\nlocks: [docs, 'global:gpu', item]\n\
              agents: { maker: { use: claude }, checker: { use: codex } }",
         );
         let words = |all: &[Arc<str>]| all.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
         assert_eq!(parsed.locks, [RoundLock::from_text("r1", "docs"), RoundLock::from_text("r2", "global:gpu")]);
         assert_eq!((parsed.item_locks, parsed.batch), (ItemLocks::Own, 3));
+        let place = parsed.place.as_ref().map(|needs| needs.text());
+        assert_eq!(place.as_deref(), Some("a worker with the labels `big`, `gpu` and with claude, codex"));
         assert_eq!(
             (words(&parsed.agents), words(&parsed.events)),
             ("claude codex".to_owned(), "push to main".to_owned())

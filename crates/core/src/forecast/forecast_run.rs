@@ -6,8 +6,8 @@ use super::{
     RoundProfile,
 };
 use crate::dispatch::{
-    DispatchCommand, DispatchInput, Dispatcher, LoopKey, OccurrenceOutcome, OccurrenceReceipt, RoundEnd, RoundStart,
-    TriggerSignal,
+    DispatchCommand, DispatchInput, Dispatcher, LoopEntry, LoopKey, OccurrenceOutcome, OccurrenceReceipt, RoundEnd,
+    RoundStart, TriggerSignal,
 };
 use crate::outcome::RoundOutcome;
 use crate::units::Usd;
@@ -86,7 +86,8 @@ impl<'p> ForecastRun<'p> {
             steps: 0,
             is_cut: false,
         };
-        let entries = plans.iter().map(|plan| plan.entry.clone()).collect();
+        // A worker is always free: nobody knows which ones will be there.
+        let entries = plans.iter().map(|plan| LoopEntry { place: None, ..plan.entry.clone() }).collect();
         play.step(question.from_ms, DispatchInput::Loops(entries));
         while let Some((now_ms, input)) = play.next(question.until_ms) {
             if play.steps >= question.run_steps_max {

@@ -38,6 +38,7 @@ pub use gates::{
 };
 pub use output::{ActionKind, OutputSpec};
 pub use problem::{ProblemKind, SpecProblem, SpecProblems};
+pub use rules::outward::is_label;
 pub use schema::schema;
 pub use seed::UnreadText;
 pub use triggers::{Ask, CatchUp, ItemsForm, OWN_BRANCHES, Overlap, ProbeSpec, Triggers};
@@ -194,6 +195,9 @@ pub struct LoopSpec {
     /// items, or a name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub locks: Vec<String>,
+    /// Labels that the machine must have: rounds of the loop run on a worker with all of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<String>,
     /// Wall time of a whole round; the round's budget if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<TimeSpan>,

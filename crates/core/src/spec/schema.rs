@@ -78,7 +78,7 @@ fn ours(alias: &str) -> &'static str {
 
 /// Keys of the root that accept one text in place of a list.
 const ONE_OR_MANY: &str = "paths skills context protect allow_paths allow output network approvers caches toolchains \
-    secrets locks";
+    secrets locks labels";
 /// The same inside `on`.
 const ON_ONE_OR_MANY: &str = "every cron daily weekly webhook push files after";
 

@@ -43,6 +43,8 @@ pub(super) enum DispatchJob {
         why: String,
     },
     Publish(Option<LoopKey>, EventKind),
+    /// The removal of the file that stops everything, once the flag in a store that machines share is durable.
+    RemoveStopFile,
     /// The end of the global stop, once that is durable.
     Thaw,
     /// The answer to a caller, once the jobs before it are durable.
@@ -161,6 +163,7 @@ impl DispatchLoop {
                 Some(DispatchJob::Start(start)) => self.start(*start),
                 Some(DispatchJob::Cancel { round, why }) => drop(self.cancel(&round, why)),
                 Some(DispatchJob::Publish(key, kind)) => self.publish(key, kind),
+                Some(DispatchJob::RemoveStopFile) => self.remove_stop_file(),
                 Some(DispatchJob::Thaw) => self.finish_thaw(),
                 // The caller may be gone.
                 Some(DispatchJob::Answer(reply)) => drop(reply.send(Ok(()))),
@@ -368,7 +371,8 @@ impl DispatchLoop {
             Some(round) => {
                 self.on_round_started(number, round.clone());
                 let work = self.round_task(number);
-                self.rounds.spawn(number, work.take_over(round));
+                // It may be offered to workers.
+                self.rounds.spawn(number, work.watch(round));
             }
             None => self.drop_start(number, |ticket| DispatchInput::AlreadyReceipted { ticket }),
         }

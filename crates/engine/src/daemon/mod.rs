@@ -4,8 +4,8 @@
 //! decided after a write is done before that write is durable, and a start is durable with its receipt and its loop's
 //! new mark in one transaction. Each round is a task of its own, so a panic in one round affects only that round.
 //!
-//! Between two events nothing wakes it: it does not tick or poll. On PostgreSQL a task beside it reads the global stop of
-//! other machines.
+//! Between two events nothing wakes it: it does not tick or poll. On PostgreSQL tasks beside it read the global stop of
+//! other machines, and the workers.
 //!
 //! Manually started rounds need no special care: [`Engine::run`] on an engine with a daemon requests the loop's one
 //! slot and the round's locks from the daemon, and returns [`EngineError::Busy`] if one of them is taken.
@@ -18,6 +18,7 @@ mod flag_watch;
 mod fleet;
 mod followers;
 mod jobs;
+mod member_watch;
 mod message;
 mod offline_control;
 mod open;
@@ -155,6 +156,7 @@ impl Daemon {
         desk.share_stop_file();
         if engine.store.is_leased() {
             drop(tokio::spawn(flag_watch::follow(engine.clone(), post.clone())));
+            drop(tokio::spawn(member_watch::follow(engine.clone(), post.clone())));
         }
         let task = tokio::spawn(desk.run());
         Ok((Self { engine, sender: post }, DaemonJoin(task)))

@@ -64,8 +64,12 @@ impl Engine {
     pub async fn stop_all(&self, by: &str, why: &str) -> Result<(), EngineError> {
         let flag =
             FlagRow { name: STOP_FLAG.to_owned(), at_ms: self.now_ms(), actor: by.to_owned(), why: why.to_owned() };
-        StopFile::in_state_dir(&self.state_dir).write(&self.state_dir, why)?;
-        self.write_offline(persist::loop_event("all-stopped", None, by, why), vec![RowChange::Flag(flag)]).await
+        let file = StopFile::in_state_dir(&self.state_dir);
+        let was_there = file.exists();
+        file.write(&self.state_dir, why)?;
+        self.write_offline(persist::loop_event("all-stopped", None, by, why), vec![RowChange::Flag(flag)]).await?;
+        // The flag stops all machines, and `thaw` on another one removes it. It would not remove this file.
+        if self.store.is_leased() && !was_there { file.remove() } else { Ok(()) }
     }
 
     /// The global stop, if there is one: by the flag in the store, or by the file.

@@ -5,6 +5,7 @@ use super::admission::{self, DaemonAdmission};
 use super::agenda::{AgendaEntry, DaemonAgenda};
 use super::dispatch_loop::{DispatchLoop, DispatchMode};
 use super::fleet::LoopFleet;
+use super::member_watch;
 use super::message::DaemonSender;
 use super::persist;
 use super::requests::{self, STOP_FLAG};
@@ -57,6 +58,7 @@ async fn leased(
     let standing = async { Ok::<_, EngineError>(load_dispatcher(&engine, limits, frozen.clone()).await?) };
     let (loops, dispatcher) = tokio::try_join!(fleet.load(), standing)?;
     let left = LeftoverState::collect(&engine, fleet.as_ref()).await?;
+    let members = member_watch::read(&engine).await?;
     if !engine.live_rounds.set_admission(Arc::clone(&doorman)) {
         return Err(EngineError::Daemon("a daemon runs on this engine already".to_owned()));
     }
@@ -95,6 +97,7 @@ async fn leased(
     let taken_over = desk.resume_leftovers(left);
     // A suspended round that may resume now comes before a new round of any loop.
     desk.dispatcher.hold_starts();
+    desk.step(DispatchInput::Members(members));
     desk.apply_loops(loops);
     desk.run_due_entries(now_ms);
     desk.dispatcher.release_starts();

@@ -117,15 +117,27 @@ impl DispatchLoop {
     /// In effect at once: a safety measure does not wait for the disk.
     pub(super) fn freeze(&mut self, by: String, why: String, reply: ReplySender<Result<(), EngineError>>) {
         let now_ms = self.engine.now_ms();
+        let was_there = self.stop.exists();
         let written = self.stop.write(self.engine.state_dir(), &why);
         let flag = FlagRow { name: STOP_FLAG.to_owned(), at_ms: now_ms, actor: by.clone(), why: why.clone() };
         let event = Some(persist::loop_event("all-stopped", None, &by, &why));
         self.is_flagged = true;
         self.freeze_all(by, why);
         self.queue_rows(PendingRows { changes: vec![RowChange::Flag(flag)], event, ..PendingRows::default() });
+        if self.engine.store.is_leased() && !was_there {
+            self.jobs.push_back(DispatchJob::RemoveStopFile);
+        }
         match written {
             Ok(()) => self.jobs.push_back(DispatchJob::Answer(reply)),
             Err(error) => drop(reply.send(Err(error))),
+        }
+    }
+
+    /// The flag stops all machines now, and `thaw` on another one removes it. A file of ours would stop this machine
+    /// again when it schedules the next time.
+    pub(super) fn remove_stop_file(&mut self) {
+        if let Err(error) = self.stop.remove() {
+            self.publish(None, EventKind::Warning(error_chain(&error)));
         }
     }
 

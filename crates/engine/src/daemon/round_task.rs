@@ -1,20 +1,24 @@
 //! The work of one task: a due loop becomes a round that runs until it is at rest, or the task resumes a round of an
 //! earlier engine.
 
+use super::admission::DaemonAdmission;
 use super::fleet::{LoopFleet, PreparedStart, ReadyRound};
+use super::followers::follower_signals;
 use super::message::DaemonSender;
 use super::persist;
 use super::running_rounds::{RetryDecision, RoundTaskOutcome};
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::events::EventKind;
 use crate::lease;
 use crate::live_rounds::RoundStarter;
 use crate::probe::ProbeResult as Found;
 use crate::proc::CancelToken;
 use crate::round::{DueRecord, RoundCaller, RunRequest, error_chain, too_many_open};
-use crate::store::{DISPATCHER, StoreError, StoreErrorKind};
+use crate::store::{DISPATCHER, LeaseHolder, StoreError, StoreErrorKind};
 use loopwright_core::budget::Reservation;
-use loopwright_core::dispatch::{LoopKey, RoundStart};
+use loopwright_core::dispatch::{LoopKey, PlacementNeeds, RoundStart};
+use loopwright_core::round::{Phase, Round};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -75,8 +79,13 @@ impl RoundTask {
             let _ = self.sender.send(move |desk| desk.on_round_started(slot, round));
         };
         let caller = RoundCaller { bind: &bind, cancel: &self.cancel, by: RoundStarter::Dispatcher };
-        match engine.run_as(request, caller, &mut born).await {
-            Ok(_) => RoundTaskOutcome::Rested,
+        let ran = match PlacementNeeds::from_spec(&request.spec).filter(|_| engine.store.is_leased()) {
+            Some(needs) => engine.offer_as(request, caller, needs, &mut born).await.map(Some),
+            None => engine.run_as(request, caller, &mut born).await.map(|_| None),
+        };
+        match ran {
+            Ok(None) => RoundTaskOutcome::Rested,
+            Ok(Some(offered)) => Box::pin(self.watch(offered)).await,
             Err(error) if is_born => left_open(&error),
             Err(EngineError::Busy { loop_name, why }) => {
                 self.look_for_left().await;
@@ -129,6 +138,17 @@ impl RoundTask {
             Ok(_) => {}
             Err(error) => return left_open(&error.into()),
         }
+        match self.replace_worker(&round).await {
+            Ok(LostWorker::None) => {}
+            Ok(LostWorker::Replaced) => return Box::pin(self.watch(round)).await,
+            Ok(LostWorker::Unfinished) => {
+                let text = "its worker is gone, and its files with it";
+                self.engine.publish(None, Some(&round), EventKind::Warning(text.to_owned()));
+                // It only ends: this machine does not have its files.
+                self.cancel.cancel();
+            }
+            Err(error) => return left_open(&error),
+        }
         let taken =
             self.engine.take_over_round(&round, self.fleet.as_ref(), &self.cancel, RoundStarter::Dispatcher).await;
         taken.map_or_else(|error| left_open(&error), |_| RoundTaskOutcome::Rested)
@@ -136,26 +156,89 @@ impl RoundTask {
 
     /// Watches a round that another process runs: it comes to rest there, or that process ends and this one resumes it.
     pub(super) async fn watch(self, round: String) -> RoundTaskOutcome {
+        let mut is_stopped = false;
         loop {
             match lease::held_elsewhere(&self.engine).await {
-                Ok(leases) if leases.iter().all(|lease| lease.name != round) => break,
+                Ok(leases) if leases.iter().all(|lease| lease.name != round) && !self.runs_here(&round) => break,
                 Ok(_) => {}
                 Err(error) => return left_open(&error.into()),
             }
             tokio::select! {
                 () = self.engine.settings.clock.after(LOOK_AGAIN) => {}
-                // This process must not end it.
-                () = self.cancel.cancelled() => return RoundTaskOutcome::Rested,
+                () = self.cancel.cancelled(), if !is_stopped => match self.stop_placed(&round).await {
+                    Ok(true) => is_stopped = true,
+                    // This process must not end it.
+                    Ok(false) => return RoundTaskOutcome::Rested,
+                    Err(error) => return left_open(&error),
+                },
             }
         }
         if let (Some(admission), Ok(recorded)) =
             (self.engine.live_rounds.admission(), self.engine.load_round(&round).await)
             && recorded.round.is_at_rest()
         {
+            if let Err(error) = self.follow(&admission, &recorded.round).await {
+                return left_open(&error);
+            }
             admission.on_round_at_rest(&recorded.round).await;
             return RoundTaskOutcome::Rested;
         }
         self.take_over(round).await
+    }
+
+    /// A person stopped the round, or everything: an offered round ends here, and a worker ends the one it has. Returns
+    /// false for a round that was not offered to workers, and when only this process ends.
+    async fn stop_placed(&self, round: &str) -> Result<bool, EngineError> {
+        let Some(why) = self.cancel.why() else { return Ok(false) };
+        if self.engine.store.offer(round).await?.is_none() {
+            return Ok(false);
+        }
+        self.engine.end_offered(round, self.fleet.as_ref(), &why).await?;
+        Ok(true)
+    }
+
+    /// Whether a command in this process works on the round, such as one that ends it.
+    fn runs_here(&self, round: &str) -> bool {
+        self.engine.live_rounds.contains(round)
+    }
+
+    /// Makes the loops due that follow a round of another process: that process does not know them. A signal that is
+    /// there already stays as it is.
+    async fn follow(&self, admission: &DaemonAdmission, round: &Round) -> Result<(), EngineError> {
+        let started = &round.facts().started;
+        let followers = admission.followers(&started.repo, &started.spec.name);
+        let signals = follower_signals(&self.engine.store, &followers, round, self.engine.now_ms()).await?;
+        if !signals.is_empty() {
+            self.engine.write_rows(signals).await?;
+        }
+        if self.engine.store.offer(&started.round).await?.is_some() {
+            self.engine.store.drop_offer(&started.round).await?;
+        }
+        Ok(())
+    }
+
+    /// Decides about a round whose worker is gone. Until the maker has started, another worker begins again. After
+    /// that, the round's files were on that machine.
+    async fn replace_worker(&self, round: &str) -> Result<LostWorker, EngineError> {
+        let store = &self.engine.store;
+        let Some(offer) = store.offer(round).await? else { return Ok(LostWorker::None) };
+        let lease = store.leases().await?.into_iter().find(|lease| lease.name == round);
+        match lease.as_ref().map(|lease| lease.holder) {
+            Some(LeaseHolder::Other | LeaseHolder::Offered) => return Ok(LostWorker::Replaced),
+            Some(LeaseHolder::Ours) => return Ok(LostWorker::None),
+            Some(LeaseHolder::Gone) | None => {}
+        }
+        let recorded = self.engine.load_round(round).await?;
+        let is_early =
+            matches!(recorded.round.phase(), Phase::Recalling | Phase::Probing | Phase::Isolating | Phase::Baselining);
+        if !is_early || offer.tries >= TRIES_MAX {
+            return Ok(LostWorker::Unfinished);
+        }
+        // A worker that could not continue has released the lease.
+        let instance = lease.and_then(|lease| lease.process).map_or(String::new(), |process| process.instance);
+        // If another process was faster, it is that one's now.
+        store.offer_again(round, &instance).await?;
+        Ok(LostWorker::Replaced)
     }
 
     /// Checks a round whose caller is gone: it never started, it is at rest, or it was left open.
@@ -203,6 +286,19 @@ impl RoundTask {
         engine.resume_suspended_as(round, ACTOR, Reservation::default(), caller).await?;
         Ok(())
     }
+}
+
+/// The most workers that a round is given to, one after the other.
+const TRIES_MAX: i64 = 3;
+
+/// What becomes of a round whose worker is gone.
+enum LostWorker {
+    /// The round was not offered to workers.
+    None,
+    /// Another worker may take it, or has taken it.
+    Replaced,
+    /// It cannot continue.
+    Unfinished,
 }
 
 /// The request with the loop's trigger.

@@ -4,6 +4,7 @@
 use super::PushRoute;
 use super::push::PassedCommit;
 use crate::git::EngineRepo;
+use crate::store::Store;
 use loopwright_core::BoxFuture;
 use loopwright_core::deliver::{
     Deliver, DeliverError, DeliverErrorKind, Delivery, DeliveryLookup, DeliveryReceipt, PushTarget, WorkLookup,
@@ -16,19 +17,29 @@ pub struct PushingDeliver {
     inner: Arc<dyn Deliver>,
     engine: EngineRepo,
     route: Option<PushRoute>,
+    leases: Option<Arc<Store>>,
 }
 
 impl PushingDeliver {
-    /// Pushes from the engine's repository, then delivers to `inner`.
+    /// Pushes from the engine's repository, then delivers to `inner`. A push ends with the leases of `leases`, if
+    /// there is such a store: a process that was frozen for longer does not push when it wakes up.
     #[must_use]
-    pub fn new(inner: Arc<dyn Deliver>, engine: EngineRepo) -> Self {
-        Self { inner, engine, route: None }
+    pub fn new(inner: Arc<dyn Deliver>, engine: EngineRepo, leases: Option<Arc<Store>>) -> Self {
+        Self { inner, engine, route: None, leases }
     }
 
     /// The same receiver, which pushes to the place in the user's configuration and to no other.
     #[must_use]
     pub fn with_route(self, route: PushRoute) -> Self {
         Self { route: Some(route), ..self }
+    }
+
+    async fn push_leased(&self, item: &Delivery, target: &PushTarget) -> Result<(), DeliverError> {
+        let Some(store) = &self.leases else { return self.push(item, target).await };
+        let pushed = store.while_leased(self.push(item, target)).await;
+        let lapsed = || DeliverError::transient("the lease of the round ended before the push was over");
+        // git may have pushed before it was ended.
+        pushed.unwrap_or_else(|| Err(maybe_pushed(item, target, lapsed())))
     }
 
     async fn push(&self, item: &Delivery, target: &PushTarget) -> Result<(), DeliverError> {
@@ -84,7 +95,7 @@ impl Deliver for PushingDeliver {
     fn deliver<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<DeliveryReceipt, DeliverError>> {
         Box::pin(async move {
             if let Some(target) = self.inner.push_target(item).await? {
-                self.push(item, &target).await?;
+                self.push_leased(item, &target).await?;
                 let delivered = self.inner.deliver(item).await;
                 return delivered.map_err(|error| if target.is_visible(item) { error.after_effect() } else { error });
             }

@@ -50,6 +50,7 @@ pub use recover::{RecordedRound, fold};
 pub use send::delivery;
 pub(crate) use send_permit::too_many_open;
 pub(crate) use signing::sent_commit;
+pub(crate) use start::RoundPlace;
 pub(crate) use start::admission_request;
 pub use start::{DueRecord, RunRequest, SignalNovelty, new_round_id};
 

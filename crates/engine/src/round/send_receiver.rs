@@ -78,7 +78,8 @@ pub(super) async fn receiver(
     let room = read.map(|forge| (spec.open_max, forge));
     let permit = SendPermit { engine: cx.engine.clone(), cancel: cx.cancel.clone(), room };
     let permitted = Arc::new(PermittedDeliver::new(inner, permit));
-    let pushing = PushingDeliver::new(Arc::clone(&permitted) as Arc<dyn Deliver>, cx.objects().clone());
+    let leases = Some(Arc::clone(&cx.engine.store));
+    let pushing = PushingDeliver::new(Arc::clone(&permitted) as Arc<dyn Deliver>, cx.objects().clone(), leases);
     let deliver = match route {
         Some(route) => pushing.with_route(route),
         None => pushing,

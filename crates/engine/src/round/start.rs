@@ -20,11 +20,13 @@ use crate::lease;
 use crate::live_rounds::{AdmissionRequest, AdmittedRound, ItemSelection, RoundStarter};
 use crate::probe::{self, ProbeResult};
 use crate::random;
-use crate::store::{ReceiptRow, RowChange, ScheduleRow};
+use crate::store::{OfferPlace, OfferRow, ReceiptRow, RowChange, ScheduleRow};
 use crate::workspace::Workspaces;
-use loopwright_core::dispatch::{LoopKey, RoundClaims};
+use loopwright_core::dispatch::{LoopKey, PlacementNeeds, RoundClaims};
 use loopwright_core::name::RoundId;
-use loopwright_core::round::{Action, Boundary, GoalOrigin, ProbeItem, RebaseOrigin, Round, RoundStarted, Step};
+use loopwright_core::round::{
+    Action, Boundary, BoundaryLevel, GoalOrigin, ProbeItem, RebaseOrigin, Round, RoundStarted, Step,
+};
 use loopwright_core::spec::{CheckedSpec, Gate, LoopSpec, Role};
 use loopwright_core::workflow::WorkflowPlace;
 use std::path::PathBuf;
@@ -140,11 +142,12 @@ pub enum SignalNovelty {
 }
 
 impl<'a> RoundDriver<'a> {
-    /// Records a new round.
+    /// Records a new round, which runs here or is offered to the workers.
     pub(crate) async fn start(
         engine: &'a Engine,
         mut request: RunRequest,
         caller: RoundCaller<'a>,
+        place: RoundPlace,
     ) -> Result<(Self, Vec<Action>), EngineError> {
         let repo = engine.git.discover(&request.repo).await?;
         // Without commits, or without the requested base, there is no round.
@@ -172,6 +175,9 @@ impl<'a> RoundDriver<'a> {
         // The loop's slot and the round's locks are taken in the same transaction.
         let needs = lease::needs(engine, caller.by, &started, started.item.iter().chain(&started.more));
         extra.push(RowChange::Lease(lease::lease_request(&started, needs)));
+        if let RoundPlace::Worker(needs) = place {
+            extra.push(RowChange::Offer(offer(&started, needs, engine.now_ms())));
+        }
         let Step { round, actions } = Round::begin(started);
         let mut journal = RoundJournal::new(round, 0);
         journal.record_first_event(&cx, extra).await?;
@@ -180,6 +186,22 @@ impl<'a> RoundDriver<'a> {
         let _slot = slot_hold;
         Ok((Self { cx, journal, budget, sandbox, gates, probe_result, _slot, live_guard }, actions))
     }
+}
+
+/// Where a new round runs.
+pub(crate) enum RoundPlace {
+    /// In this process.
+    Here,
+    /// On a worker that has what it needs.
+    Worker(PlacementNeeds),
+}
+
+/// The offer of a round, recorded with its first event.
+fn offer(started: &RoundStarted, needs: PlacementNeeds, now_ms: i64) -> OfferRow {
+    let is_isolated = started.boundary.level == BoundaryLevel::Kernel;
+    let place = OfferPlace { repo: started.repo.clone(), is_isolated, needs };
+    let (round, priority) = (started.round.clone(), i64::from(started.spec.priority));
+    OfferRow { round, place: place.to_text(), priority, offered_ms: now_ms, worker: None, tries: 0 }
 }
 
 /// Before a manual start, runs the probe of a loop that locks its items. Items that other rounds work on are left out;

@@ -7,13 +7,17 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
+use tokio::sync::MutexGuard;
+
 use crate::clock;
 
 use super::autonomy;
 use super::chain;
 use super::conn::{SqlConnection, SqlResult, args};
 use super::error::{ErrorContext as _, StoreError, StoreErrorKind};
+use super::hints;
 use super::lease::{self, DISPATCHER, LeaseHolder};
+use super::offers;
 use super::open::{Store, StoreLocation, StoreWriter};
 use super::patience::OutageWait;
 use super::process;
@@ -27,6 +31,7 @@ use super::rows::{
 use super::sqlite::{SqliteAccess, soon};
 use super::tasks;
 use super::time::{self, MemoryRow};
+use super::workers;
 use super::workflows;
 
 /// The largest body of an event or an item.
@@ -68,11 +73,15 @@ impl Store {
         within_limits(&batch).during(doing)?;
         let mut outage = OutageWait::of(&self.location);
         loop {
-            let mut writer = self.writer.lock().await;
             // Boxed, as the future of a read is: they are the deepest calls of a round, whose stack is limited.
-            let written = Box::pin(self.write_locked(&mut writer, instance, &batch, &mut outage)).await;
-            self.contact.note(&written);
-            drop(writer);
+            let written = match self.lock_writer().await {
+                Ok(mut writer) => {
+                    let written = Box::pin(self.write_locked(&mut writer, instance, &batch, &mut outage)).await;
+                    self.contact.note(&written);
+                    written
+                }
+                Err(late) => Err(late),
+            };
             match written {
                 Ok(count) => {
                     outage.end();
@@ -155,6 +164,14 @@ impl Store {
         }
         *gone = self.gone(conn, instance).await?;
         Ok(true)
+    }
+
+    /// The right to write, which one caller at a time has. A round whose commit's answer was lost may keep it for
+    /// minutes; the others wait no longer than for an answer of the server, and then treat it as one that is away.
+    pub(super) async fn lock_writer(&self) -> SqlResult<MutexGuard<'_, StoreWriter>> {
+        let StoreLocation::Postgres(place) = &self.location else { return Ok(self.writer.lock().await) };
+        let locked = tokio::time::timeout(place.answer(), self.writer.lock()).await;
+        locked.map_err(|_| StoreErrorKind::Away("another write of this process still waits for the server".to_owned()))
     }
 
     /// The connection for writing; a new one if the last one failed.
@@ -268,17 +285,51 @@ impl Store {
     /// Releases one lease that this opening took and still holds: a start that fails releases its lease.
     pub async fn release(&self, name: &str) -> Result<(), StoreError> {
         let doing = || format!("give `{name}` back");
-        let Some(fence) = self.writer.lock().await.held.remove(name) else { return Ok(()) };
+        let Some(fence) = self.lock_writer().await.during(doing)?.held.remove(name) else { return Ok(()) };
         self.with_writer(doing, async |conn| lease::release(conn, name, fence).await).await
     }
 
+    /// Runs a small transaction about leases, beside the journal, and remembers those that `held` names as this
+    /// process's own. Nothing is written into a newer schema.
+    pub(super) async fn leasing<T>(
+        &self,
+        run: impl AsyncFnOnce(&mut SqlConnection) -> SqlResult<Option<T>>,
+        held: impl FnOnce(&Option<T>) -> Vec<(String, i64)>,
+    ) -> SqlResult<Option<T>> {
+        let mut writer = self.lock_writer().await?;
+        let mut conn = self.writing(&mut writer).await?;
+        let schema = writer.schema;
+        let transaction = async {
+            conn.begin().await?;
+            ensure_known_schema(&mut conn, schema).await?;
+            let answer = run(&mut conn).await?;
+            conn.commit().await.map(|()| answer)
+        };
+        let answer = Box::pin(transaction).await;
+        self.contact.note(&answer);
+        match answer {
+            Ok(answer) => {
+                writer.conn = Some(conn);
+                writer.held.extend(held(&answer));
+                Ok(answer)
+            }
+            Err(error) => {
+                // Whether it was committed is unknown only if the connection was lost; a worker looks for such claims.
+                if !error.costs_connection() && conn.rollback().await.is_ok() {
+                    writer.conn = Some(conn);
+                }
+                Err(error)
+            }
+        }
+    }
+
     /// Runs single statements on the connection that writes.
-    async fn with_writer(
+    pub(super) async fn with_writer(
         &self,
         doing: impl Fn() -> String,
         run: impl AsyncFnOnce(&mut SqlConnection) -> SqlResult<()>,
     ) -> Result<(), StoreError> {
-        let mut writer = self.writer.lock().await;
+        let mut writer = self.lock_writer().await.during(&doing)?;
         let mut conn = self.writing(&mut writer).await.during(&doing)?;
         let answer = run(&mut conn).await;
         if !answer.as_ref().is_err_and(StoreErrorKind::costs_connection) {
@@ -290,7 +341,7 @@ impl Store {
     /// Releases all leases and closes the connections. Later writes return [`StoreErrorKind::Closed`]. It does all of
     /// this even if a step fails, and returns the first failure.
     pub async fn close(&self) -> Result<(), StoreError> {
-        let mut writer = self.writer.lock().await;
+        let mut writer = self.lock_writer().await.during(|| format!("close store `{}`", self.location.name()))?;
         writer.closed = true;
         // The reader first: SQLite folds its log into the database when the last connection closes, and only a
         // connection that may write can do that.
@@ -388,6 +439,8 @@ async fn fill(
         lease::release(conn, &batch.round, fence).await?;
         released.push(batch.round.clone());
     }
+    // An offered round belongs to no process until a worker takes it.
+    released.extend(batch.changes.iter().filter_map(RowChange::offered).map(str::to_owned));
     let writes = writer.writes + i64::from(event.is_none());
     if event.is_none() {
         conn.exec("UPDATE processes SET writes = $1 WHERE instance = $2", args![writes, instance]).await?;
@@ -413,10 +466,14 @@ async fn begin(conn: &mut SqlConnection, schema: i64) -> SqlResult<Journal> {
     let row =
         conn.row(sql, &[]).await?.ok_or_else(|| StoreErrorKind::Corrupt("the journal's end is missing".into()))?;
     let journal = Journal { seq: row.get(0)?, checkpoint: row.get(1)?, hash: row.get(2)? };
+    ensure_known_schema(conn, schema).await.map(|()| journal)
+}
+
+async fn ensure_known_schema(conn: &mut SqlConnection, schema: i64) -> SqlResult<()> {
     let row = conn.row("SELECT schema_version FROM meta WHERE id = 1", &[]).await?;
     match row.ok_or_else(|| StoreErrorKind::Corrupt("the schema version is missing".into()))?.get(0)? {
         found if found > schema => Err(StoreErrorKind::Newer { found, known: schema }),
-        _ => Ok(journal),
+        _ => Ok(()),
     }
 }
 
@@ -578,7 +635,10 @@ async fn apply(conn: &mut SqlConnection, batch: &StoreBatch, change: &RowChange)
             time::take_signal(conn, [repo, loop_name, key], batch.at_ms).await
         }
         RowChange::Flag(row) => put(conn, row).await,
-        RowChange::FlagGone { name } => time::drop_flag(conn, name).await,
+        RowChange::FlagGone { name } => {
+            time::drop_flag(conn, name).await?;
+            hints::tell(conn).await
+        }
         RowChange::Memory(row) => put(conn, row).await,
         RowChange::MemoryGone { repo, loop_name, key } => {
             time::drop_of_loop::<MemoryRow>(conn, repo, loop_name, key.as_deref()).await
@@ -600,6 +660,10 @@ async fn apply(conn: &mut SqlConnection, batch: &StoreBatch, change: &RowChange)
         RowChange::Reading(row) => put(conn, row).await,
         RowChange::Calibration(row) => put(conn, row).await,
         RowChange::NewRequest(row) => insert(conn, row).await,
+        RowChange::Offer(row) => offers::put_offer(conn, row).await,
+        RowChange::Worker(row) => workers::put_worker(conn, row).await,
+        RowChange::WorkerState { name, state } => workers::set_state(conn, name, *state).await,
+        RowChange::WorkerGone { name, instance } => workers::remove(conn, name, instance).await,
         RowChange::RequestSettled { id, state } => requests::settle(conn, id, *state).await,
         RowChange::NewTask(row) => tasks::put_task(conn, row).await,
         RowChange::Task(row) => tasks::change_task(conn, row).await,

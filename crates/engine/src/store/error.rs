@@ -121,7 +121,7 @@ impl StoreErrorKind {
     }
 
     /// Whether the same call may succeed later by itself.
-    pub(super) fn is_passing(&self) -> bool {
+    pub(crate) fn is_passing(&self) -> bool {
         matches!(self, Self::Away(_) | Self::Busy(_))
     }
 

@@ -9,6 +9,7 @@ use loopwright_core::round::RoundPhase;
 
 use super::conn::{SqlColumn as _, SqlConnection, SqlResult, SqlRow, args, unknown};
 use super::error::StoreErrorKind;
+use super::offers::OFFERED;
 use super::process::ProcessRow;
 use super::rows::{SqlTable as _, columns_of};
 
@@ -90,13 +91,16 @@ pub enum LeaseHolder {
     Other,
     /// One that is gone: the lease is free.
     Gone,
+    /// None yet: the round is offered to the workers, and only a claim or a withdrawal takes it.
+    Offered,
 }
 
 impl RoundLease {
     /// A description of the process.
     #[must_use]
     pub fn process_text(&self) -> String {
-        self.process.as_ref().map_or("a process".to_owned(), ToString::to_string)
+        let unknown = if self.holder == LeaseHolder::Offered { "the queue of the workers" } else { "a process" };
+        self.process.as_ref().map_or(unknown.to_owned(), ToString::to_string)
     }
 
     /// Why a round with these claims may not start, if this lease conflicts with it.
@@ -104,7 +108,7 @@ impl RoundLease {
         self.claims.as_ref()?;
         let is_same_loop = (&self.repo, &self.loop_name) == (&request.repo, &request.loop_name);
         match self.holder {
-            LeaseHolder::Other if is_same_loop => {
+            LeaseHolder::Other | LeaseHolder::Offered if is_same_loop => {
                 Some(format!("round {} of it is under way in {}", self.name, self.process_text()))
             }
             // That round is finished first, which releases this lease. Several left rounds of a loop do not wait for each
@@ -114,7 +118,9 @@ impl RoundLease {
             }
             LeaseHolder::Ours if !matches!(request.needs, LeaseNeeds::Everywhere(_)) => None,
             // The round of a gone process keeps its locks until it is recovered, which fences a process that was only late.
-            LeaseHolder::Ours | LeaseHolder::Other | LeaseHolder::Gone => self.keeps_from(claims),
+            LeaseHolder::Ours | LeaseHolder::Other | LeaseHolder::Gone | LeaseHolder::Offered => {
+                self.keeps_from(claims)
+            }
         }
     }
 
@@ -133,7 +139,9 @@ impl RoundLease {
         let text = lock_taken_text(&lock.to_string(), &held.to_string(), &holder);
         Some(match self.holder {
             LeaseHolder::Ours => text,
-            LeaseHolder::Other | LeaseHolder::Gone => format!("{text} in {}", self.process_text()),
+            LeaseHolder::Other | LeaseHolder::Gone | LeaseHolder::Offered => {
+                format!("{text} in {}", self.process_text())
+            }
         })
     }
 }
@@ -161,6 +169,7 @@ fn read(row: &SqlRow, ours: &str) -> SqlResult<(RoundLease, String, bool)> {
     let holder = match &process {
         _ if instance == ours => LeaseHolder::Ours,
         Some(_) => LeaseHolder::Other,
+        None if instance == OFFERED => LeaseHolder::Offered,
         None => LeaseHolder::Gone,
     };
     let lease = RoundLease {
@@ -210,7 +219,7 @@ pub(super) async fn take(
 ) -> SqlResult<i64> {
     let held = held(conn, ours, gone).await?;
     let own = held.iter().find(|lease| lease.name == request.name);
-    if let Some(lease) = own.filter(|lease| lease.holder == LeaseHolder::Other) {
+    if let Some(lease) = own.filter(|lease| matches!(lease.holder, LeaseHolder::Other | LeaseHolder::Offered)) {
         return Err(StoreErrorKind::Held(Box::new(lease.clone())));
     }
     if let Some(claims) = request.needs.claims() {

@@ -39,6 +39,7 @@ pub(super) const ALL: &[SchemaMigration] = &[
     version!("0012"),
     version!("0013"),
     version!("0014"),
+    version!("0015"),
 ];
 
 /// The first version with the journal's end in a row of its own.

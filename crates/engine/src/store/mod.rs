@@ -12,9 +12,11 @@ mod autonomy;
 mod chain;
 mod conn;
 mod error;
+mod hints;
 mod lease;
 mod migrate;
 mod money;
+mod offers;
 mod open;
 mod patience;
 mod postgres;
@@ -30,6 +32,7 @@ mod tasks;
 mod time;
 mod verify;
 mod words;
+mod workers;
 mod workflows;
 
 pub(crate) use append::BODY_MAX;
@@ -40,6 +43,7 @@ pub use money::{
     CostRow, CostsBy, CostsQuery, ItemSpend, LedgerRow, LoopSpend, RaiseRow, ReservationChange, SpendCeiling,
     SpendChange, SpendRow, SpendScope,
 };
+pub use offers::{ClaimedRound, OfferPlace, OfferRow};
 pub use open::{Store, StoreMode};
 pub(crate) use patience::{StorePatience, patiently};
 pub use process::{ProcessInfo, ProcessRow};
@@ -56,4 +60,5 @@ pub use time::{
 };
 pub use verify::{StoreFlaw, VerifyReport};
 pub use words::{InboxKind, InboxRisk, OutboxState, WorkItemState};
+pub use workers::{KnownWorker, WorkerRow, WorkerState, words};
 pub use workflows::{WorkflowChange, WorkflowPartRow, WorkflowRow, WorkflowState};

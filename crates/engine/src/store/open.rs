@@ -361,6 +361,39 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
+    async fn write_behind_one_whose_answer_was_lost_waits_no_longer_than_for_an_answer() {
+        use super::super::patience::{StorePatience, patiently};
+        let server = loopwright_testkit::postgres::server();
+        let proxy = loopwright_testkit::WireProxy::to(server.port());
+        let info = ProcessInfo { answer: Duration::from_millis(500), ..ProcessInfo::current(1) };
+        let store = Store::open_postgres(&proxy.through(&server.database()), StoreMode::Write(info)).await;
+        let store = std::sync::Arc::new(store.expect("own"));
+        let (told, mut tells) = tokio::sync::mpsc::unbounded_channel();
+        let tell = std::sync::Arc::new(move |text| drop(told.send(text)));
+        let most = Duration::from_secs(900);
+        let patience = StorePatience { most, cancel: crate::proc::CancelToken::new(), tell };
+        proxy.swallow_from_next_commit();
+        let waits = tokio::spawn({
+            let store = std::sync::Arc::clone(&store);
+            async move { patiently(patience, async { write(&store).await }).await }
+        });
+        tells.recv().await.expect("the first write waits for the server");
+        // It keeps the right to write: whether it was committed decides what it does next.
+        let others = async {
+            let late = Err(StoreErrorKind::Away("another write of this process still waits for the server".into()));
+            assert_eq!(write(&store).await, late);
+            let released = store.release("r1").await.map_err(|error| error.kind);
+            assert_eq!(released, late.clone().map(drop));
+            assert_eq!(store.close().await.map_err(|error| error.kind), late.map(drop));
+        };
+        tokio::time::timeout(Duration::from_secs(30), others).await.expect("none of them waits for the whole outage");
+        assert!(!waits.is_finished(), "it still waits");
+        proxy.heal();
+        waits.await.expect("no panic").expect("the server is back, and the write was kept");
+        write(&store).await.expect("the store is still open");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
     async fn openers_wait_for_the_migration_of_another_process_longer_than_for_other_locks() {
         let server = loopwright_testkit::postgres::server();
         let url = server.database();

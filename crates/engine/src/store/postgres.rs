@@ -62,6 +62,16 @@ impl PostgresLocation {
         Self { answer, ..self }
     }
 
+    /// How to connect.
+    pub(super) fn options(&self) -> PgConnectOptions {
+        (*self.options).clone()
+    }
+
+    /// The deadline for an answer.
+    pub(super) fn answer(&self) -> Duration {
+        self.answer
+    }
+
     /// The database without its password, for messages.
     pub(super) fn name(&self) -> String {
         let (host, port) = (self.options.get_host(), self.options.get_port());

@@ -90,6 +90,12 @@ table! {
 }
 
 impl ProcessRow {
+    /// When it last renewed its lease, by the database's clock.
+    #[must_use]
+    pub fn seen_ms(&self) -> i64 {
+        self.lease_until_ms.saturating_sub(lease_ms(LEASE))
+    }
+
     fn stat(&self) -> Option<char> {
         let pid = u32::try_from(self.pid).unwrap_or(0);
         // A process that ended and that its parent has not collected yet is gone: it does nothing any more.

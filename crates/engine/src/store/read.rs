@@ -33,7 +33,7 @@ const OF_KEY: &str = "WHERE repo = $1 AND loop_name = $2 AND \"key\" = $3";
 /// How the reads work.
 impl Store {
     /// Runs queries on the connection for reading, again if the server is away and the caller waits for it.
-    async fn with_reader<T: Default>(
+    pub(super) async fn with_reader<T: Default>(
         &self,
         what: &str,
         since: i64,

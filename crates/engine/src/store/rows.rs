@@ -11,11 +11,13 @@ use super::autonomy::{CalibrationRow, LevelLogRow, ReadingRow, WorkRow};
 use super::conn::{SqlArg, SqlColumn, SqlResult, SqlRow};
 use super::lease::LeaseRequest;
 use super::money::{ItemSpend, LedgerRow, LoopSpend, RaiseRow, ReservationChange, SpendChange};
+use super::offers::OfferRow;
 use super::questions::{AnswerRow, QuestionRow};
 use super::requests::{RoundRequestRow, RoundRequestState};
 use super::tasks::TaskRow;
 use super::time::{FlagRow, LoopFileRow, MemoryRow, ReceiptRow, RetentionCutoff, ScheduleRow, SignalRow};
 use super::words::{InboxKind, InboxRisk, OutboxState, WorkItemState};
+use super::workers::{WorkerRow, WorkerState};
 use super::workflows::WorkflowChange;
 
 /// A row type with its table: columns have the names of the fields.
@@ -161,6 +163,24 @@ impl StoreBatch {
 pub enum RowChange {
     /// Inserts a request to a round.
     NewRequest(RoundRequestRow),
+    /// Offers the batch's round, whose lease it takes, to the workers.
+    Offer(OfferRow),
+    /// Records a worker under its name.
+    Worker(WorkerRow),
+    /// Changes whether a worker takes rounds.
+    WorkerState {
+        /// The worker.
+        name: String,
+        /// Its new state.
+        state: WorkerState,
+    },
+    /// Removes a worker that this opening of the store served, unless it is drained.
+    WorkerGone {
+        /// The worker.
+        name: String,
+        /// The opening.
+        instance: String,
+    },
     /// Ends a pending request to a round.
     RequestSettled {
         /// The request.
@@ -320,6 +340,11 @@ impl RowChange {
 
     pub(super) fn lease(&self) -> Option<&LeaseRequest> {
         if let RowChange::Lease(request) = self { Some(request) } else { None }
+    }
+
+    /// The round that is offered to the workers.
+    pub(super) fn offered(&self) -> Option<&str> {
+        if let RowChange::Offer(row) = self { Some(&row.round) } else { None }
     }
 
     /// Whether only the process that schedules may write it.

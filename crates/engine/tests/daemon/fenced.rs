@@ -153,6 +153,32 @@ async fn a_stop_file_reaches_the_processes_of_other_machines_as_a_flag() {
     show.close().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_in_a_shared_store_leaves_no_file_that_stops_a_machine_again_after_thaw() {
+    let url = postgres::server().database();
+    let stage = Stage::new(vec![every("look", "")]).await;
+    let settings = EngineSettings { store: Some(url.clone()), ..stage.settings() };
+    let here = settings.state.join(loopwright::daemon::STOP_FILE);
+    let mut show = stage.open_with(settings).await;
+    let (folder, other) = elsewhere(&stage, &url).await;
+    let there = folder.path().join("state").join(loopwright::daemon::STOP_FILE);
+    show.daemon.freeze("ada", "fire").await.expect("it is recorded");
+    assert!(!here.exists(), "the flag is enough on the machine that schedules");
+    show.daemon.thaw("ada").await.expect("it is recorded");
+    show.ear.hears("thawed").await;
+    other.stop_all("ada", "fire").await.expect("it is recorded");
+    assert!(!there.exists(), "the flag is enough on a machine that stands by");
+    stage.at(10_000);
+    show.ear.hears("frozen ada fire").await;
+    show.daemon.thaw("ada").await.expect("it is recorded");
+    assert!(other.global_stop().await.expect("flags").is_none(), "the other machine may schedule");
+    std::fs::write(&there, "by a person\n").expect("the file can be written");
+    other.stop_all("ada", "fire").await.expect("it is recorded");
+    assert!(there.exists(), "a file that a person wrote stays");
+    other.close().await.expect("close");
+    show.close().await;
+}
+
 /// When the lease expires, by the database's clock.
 async fn lease(other: &mut sqlx::PgConnection) -> i64 {
     let row = sqlx::query("SELECT lease_until_ms FROM processes").fetch_one(other).await.expect("the process");

@@ -6,6 +6,7 @@ mod common;
 #[path = "../common/manual_clock.rs"]
 mod manual_clock;
 mod watch;
+mod workers;
 mod world;
 
 mod after;

@@ -212,6 +212,11 @@ impl Troop {
         self.silent.lock().expect("no test panicked here").insert(name.to_owned());
     }
 
+    /// The id of the repository.
+    pub(crate) fn repo_id(&self) -> String {
+        self.repo.1.clone()
+    }
+
     pub(crate) fn request(&self, name: &str) -> RunRequest {
         let specs = self.specs.lock().expect("no test panicked here");
         let spec = specs.iter().find(|spec| spec.name == name).expect("a loop of the test").clone();

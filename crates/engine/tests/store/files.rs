@@ -284,7 +284,7 @@ async fn newer_store_is_refused_without_a_byte_written() {
     place.tamper("UPDATE meta SET schema_version = 99").await.expect("a newer loopwright");
     let before = std::fs::read(place.file()).expect("the file");
     let Err(refused) = place.open(StoreMode::Write(ProcessInfo::current(1))).await else { panic!("it was opened") };
-    assert_eq!(refused.kind, StoreErrorKind::Newer { found: 99, known: 14 });
+    assert_eq!(refused.kind, StoreErrorKind::Newer { found: 99, known: 15 });
     assert!(std::fs::read(place.file()).expect("the file") == before);
     let log = std::fs::metadata(place.file().with_file_name("store.db-wal"));
     assert!(log.is_ok_and(|log| log.len() == 0), "a reader makes an empty log and writes nothing");

@@ -71,6 +71,30 @@ async fn commit_whose_answer_was_lost_is_found() {
     assert!(store.verify().await.expect("verify").is_ok());
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn round_whose_claim_had_its_answer_lost_is_found_and_continued() {
+    let (proxy, url) = behind_a_proxy();
+    let scheduler = own(&url, ProcessInfo::current(0)).await;
+    scheduler.append(super::offers::offered("r1", "gpu", 0)).await.expect("offered");
+    let worker = own(&url, ProcessInfo::current(0)).await;
+    let sql = format!(
+        "INSERT INTO workers VALUES ('w', '{}', 'alpha', '[]', '[]', '[]', 'kernel', 1, 'active', '1', 0, 0)",
+        worker.instance_name()
+    );
+    let _ =
+        postgres::server().sql(&url.replace(&proxy.port().to_string(), &postgres::server().port().to_string()), &sql);
+    let places = worker.open_places().await.expect("places");
+    proxy.lose_next_commit();
+    let lost = worker.claim("w", &places).await.expect_err("the answer was lost");
+    assert!(is_away(&lost), "{lost}");
+    assert!(!proxy.is_about_to_lose_a_commit(), "no answer was swallowed");
+    assert_eq!(worker.claim("w", &places).await.expect("a try"), None, "it has no free slot");
+    let found = worker.adopt_claims("w").await.expect("a look");
+    assert_eq!(found.iter().map(|claim| (claim.round.as_str(), claim.fence)).collect::<Vec<_>>(), [("r1", 2)]);
+    worker.append(batch("r1", 1, "made")).await.expect("it is the worker's");
+    assert_eq!(worker.adopt_claims("w").await.expect("a look"), [], "once");
+}
+
 fn is_away(error: &StoreError) -> bool {
     matches!(error.kind, StoreErrorKind::Away(_))
 }

@@ -14,7 +14,7 @@ use value::{SpecFields, SpecValue};
 /// Every key of a loop file.
 pub(crate) const KEYS: &str = "name intent level on mode workflow base paths submodules lfs agents skills context instructions budget \
     attempts gates protect allow_sensitive allow_paths heldout withhold check rubric prover attack plateau allow output network \
-    forge approvers approvals open_max chain_max calibrate setup caches toolchains secrets sandbox priority locks timeout \
+    forge approvers approvals open_max chain_max calibrate setup caches toolchains secrets sandbox priority locks labels timeout \
     prompts";
 
 /// The seed's keys, accepted beside Loopwright's own.
@@ -113,6 +113,7 @@ fn surroundings(fields: &SpecFields<'_>, spec: &mut LoopSpec) {
     fields.set("sandbox", &mut spec.sandbox, |at| at.word(&[("on", SandboxMode::On), ("off", SandboxMode::Off)]));
     fields.set("priority", &mut spec.priority, |at| at.whole(-1000..=1000));
     fields.set("locks", &mut spec.locks, SpecValue::texts);
+    fields.set("labels", &mut spec.labels, SpecValue::texts);
     spec.timeout = fields.option("timeout", SpecValue::span);
 }
 

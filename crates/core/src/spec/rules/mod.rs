@@ -3,7 +3,7 @@
 
 mod gates;
 mod goal;
-mod outward;
+pub(crate) mod outward;
 mod paths;
 mod roles;
 mod triggers;

@@ -26,6 +26,7 @@ pub(super) fn check(rules: &mut Rules, spec: &LoopSpec) {
     for (at, lock) in spec.locks.iter().enumerate().filter(|(_, text)| is_line(text)) {
         check_lock(rules, SpecPath::root_key("locks").index(at), lock);
     }
+    labels(rules, spec);
     for (at, name) in spec.secrets.iter().enumerate().filter(|(_, name)| !is_variable(name)) {
         let what = format!("{} is not the name of a secret", quoted(name));
         rules.report(SpecPath::root_key("secrets").index(at), what, "name the variable, never its value");
@@ -49,6 +50,29 @@ fn approvals(rules: &mut Rules, spec: &LoopSpec) {
         let what = format!("`approvals.quorum` is {quorum}, and `approvers` names {}", people.len());
         rules.report(SpecPath::root_key("approvals").key("quorum"), what, "name more approvers, or ask for fewer");
     }
+}
+
+/// The most labels of a loop.
+const LABELS_MAX: usize = 16;
+
+/// Labels are also typed on the command line of a worker.
+fn labels(rules: &mut Rules, spec: &LoopSpec) {
+    for (at, label) in spec.labels.iter().enumerate().filter(|(_, label)| !is_label(label)) {
+        let what = format!("{} is not a label of a worker", quoted(label));
+        let hint = "a label has letters, digits, `-`, `_` and `.`, at most 64, such as `gpu`";
+        rules.report(SpecPath::root_key("labels").index(at), what, hint);
+    }
+    if spec.labels.len() > LABELS_MAX {
+        let what = format!("`labels` names {}, and a loop may have {LABELS_MAX}", spec.labels.len());
+        rules.report(SpecPath::root_key("labels"), what, None);
+    }
+}
+
+/// Whether a text can be a label of a worker.
+#[must_use]
+pub fn is_label(text: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    (1..=64).contains(&text.len()) && text.chars().all(is_part) && text.starts_with(|c: char| c.is_ascii_alphanumeric())
 }
 
 /// Kinds of locks with a special meaning.

@@ -1,0 +1,1 @@
+-- Version 15 needs no SQL of PostgreSQL's own.
