@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_secs(60);
 /// How often it looks while the store is away.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
-/// What a worker offers.
+/// The offer of a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerSettings {
     /// Its name, which no other connected worker has.
@@ -37,14 +37,14 @@ pub struct WorkerSettings {
     pub version: String,
 }
 
-/// What a worker reports while it runs.
+/// A report of a running worker.
 #[derive(Debug)]
 pub enum WorkerNote {
     /// It took a round.
     Taken(String),
     /// A round of it is at rest, or failed.
     Ended(String, Box<Result<Round, EngineError>>),
-    /// The store is away; it goes on when it is back.
+    /// The store is away; the worker continues when it is back.
     Away(String),
 }
 
@@ -53,7 +53,7 @@ pub struct Worker {
     engine: Engine,
     binder: Arc<dyn RoundBinder>,
     settings: WorkerSettings,
-    tell: Arc<dyn Fn(WorkerNote) + Send + Sync>,
+    report: Arc<dyn Fn(WorkerNote) + Send + Sync>,
     /// Interrupts its rounds.
     interrupt: CancelToken,
 }
@@ -71,16 +71,16 @@ enum RoundClaim {
 type WorkerRounds = JoinSet<(String, Result<Round, EngineError>)>;
 
 impl Worker {
-    /// A worker that reports to `tell`. Its rounds are interrupted when `interrupt` is set.
+    /// A worker that reports its progress. Its rounds are interrupted when `interrupt` is set.
     #[must_use]
     pub fn new(
         engine: Engine,
         binder: Arc<dyn RoundBinder>,
         settings: WorkerSettings,
         interrupt: CancelToken,
-        tell: Arc<dyn Fn(WorkerNote) + Send + Sync>,
+        report: Arc<dyn Fn(WorkerNote) + Send + Sync>,
     ) -> Self {
-        Self { engine, binder, settings, tell, interrupt }
+        Self { engine, binder, settings, report, interrupt }
     }
 
     /// Records the worker, so that rounds are offered to it. A drained worker stays drained.
@@ -160,7 +160,7 @@ impl Worker {
                 Err(error) if error.kind.is_passing() => {
                     may_have_taken = true;
                     if !std::mem::replace(&mut is_away, true) {
-                        (self.tell)(WorkerNote::Away(error.to_string()));
+                        (self.report)(WorkerNote::Away(error.to_string()));
                     }
                 }
                 Err(error) => return Err(error.into()),
@@ -218,7 +218,7 @@ impl Worker {
     }
 
     fn begin(&self, rounds: &mut WorkerRounds, round: String, claim: RoundClaim) {
-        (self.tell)(WorkerNote::Taken(round.clone()));
+        (self.report)(WorkerNote::Taken(round.clone()));
         let (engine, binder, interrupt) = (self.engine.clone(), Arc::clone(&self.binder), self.interrupt.clone());
         rounds.spawn(async move {
             // Its own, because a person may stop this round alone.
@@ -253,8 +253,8 @@ impl Worker {
     fn report(&self, ended: Result<(String, Result<Round, EngineError>), tokio::task::JoinError>) {
         // A round whose task panicked keeps its lease until this process ends, and is recovered then.
         match ended {
-            Ok((round, ended)) => (self.tell)(WorkerNote::Ended(round, Box::new(ended))),
-            Err(panic) => (self.tell)(WorkerNote::Away(format!("this is a bug: {panic}"))),
+            Ok((round, ended)) => (self.report)(WorkerNote::Ended(round, Box::new(ended))),
+            Err(panic) => (self.report)(WorkerNote::Away(format!("this is a bug: {panic}"))),
         }
     }
 }

@@ -221,7 +221,7 @@ async fn interrupt_elsewhere(cx: &CommandContext, row: &RoundRow, lease: &RoundL
     Ok(report_cancelled(cx, row, ended, &sent))
 }
 
-/// Whether a worker runs the round. A worker reads requests, and goes on with its other rounds.
+/// Whether a worker runs the round. A worker reads requests, and continues its other rounds.
 async fn runs_on_worker(cx: &CommandContext, round: &str) -> Result<bool, CommandError> {
     let workers = cx.open_store_read_only().await?.workers().await?;
     Ok(workers.iter().any(|worker| worker.rounds.iter().any(|own| own == round)))

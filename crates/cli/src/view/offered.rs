@@ -3,7 +3,7 @@
 use super::{CommandError, Store};
 use loopwright::store::{KnownWorker, OfferPlace};
 
-/// What an offered round waits for; `None` for a round that is not offered, or that a worker has taken.
+/// The reason why an offered round waits; `None` for a round that is not offered, or that a worker has taken.
 pub(crate) async fn offered_text(store: &Store, round: &str) -> Result<Option<String>, CommandError> {
     let Some(offer) = store.offer(round).await?.filter(|offer| offer.worker.is_none()) else { return Ok(None) };
     let workers = store.workers().await?;

@@ -59,7 +59,7 @@ pub struct LoopEntry {
     pub events: Vec<Arc<str>>,
     /// The time limit of a round. The expiry of its locks is computed from it, and it shows that a round has stalled.
     pub wall_ms: Option<i64>,
-    /// What the machine that runs a round needs; `None` for a loop whose rounds run where they are started.
+    /// The needs of a round from its machine; `None` for a loop whose rounds run where they are started.
     pub place: Option<Arc<PlacementNeeds>>,
 }
 

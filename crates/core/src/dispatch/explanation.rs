@@ -126,7 +126,7 @@ pub enum StartBlocker {
     },
     /// No worker that can run it has a free slot.
     Worker {
-        /// What the worker must have.
+        /// The needs of the round.
         needs: PlacementNeeds,
         /// How many slots the workers that have it give.
         slots: usize,
@@ -149,7 +149,7 @@ pub enum StartBlocker {
     Nothing,
 }
 
-/// What a worker lacks.
+/// The unmet needs of a round from a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WorkerGap {
     /// The worker.

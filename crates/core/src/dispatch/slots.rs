@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub(super) enum SlotResource {
     Repo(Arc<str>),
     Agent(Arc<str>),
-    /// A slot of a worker that meets the needs.
+    /// A slot of a worker that has all that the round needs.
     Place(Arc<PlacementNeeds>),
     Lock(RoundLock),
 }

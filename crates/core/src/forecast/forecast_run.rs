@@ -86,7 +86,7 @@ impl<'p> ForecastRun<'p> {
             steps: 0,
             is_cut: false,
         };
-        // A worker is always free: nobody knows which ones will be there.
+        // A worker is always free: the coming workers are unknown.
         let entries = plans.iter().map(|plan| LoopEntry { place: None, ..plan.entry.clone() }).collect();
         play.step(question.from_ms, DispatchInput::Loops(entries));
         while let Some((now_ms, input)) = play.next(question.until_ms) {

@@ -105,7 +105,7 @@ fn settings(invocation: &AgentInvocation, tools: &[AgentTool]) -> Value {
         "respectGitIgnore": invocation.role == Role::Maker, "respectGeminiIgnore": false,
     } });
     if !invocation.mcp_servers.is_empty() {
-        // A server that is trusted asks nobody before it is used.
+        // A trusted server is used without a question.
         settings["mcpServers"] = mcp_servers::by_name(invocation, &[("trust", true.into())]);
     }
     if let Some(effort) = invocation.options.effort {

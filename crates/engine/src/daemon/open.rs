@@ -4,7 +4,7 @@
 use super::admission::{self, DaemonAdmission};
 use super::agenda::{AgendaEntry, DaemonAgenda};
 use super::dispatch_loop::{DispatchLoop, DispatchMode};
-use super::fleet::LoopFleet;
+use super::fleet::{FleetLoops, LoopFleet};
 use super::member_watch;
 use super::message::DaemonSender;
 use super::persist;
@@ -16,7 +16,7 @@ use crate::error::EngineError;
 use crate::events::EventKind;
 use crate::lease;
 use crate::store::{DISPATCHER, FlagRow, InboxKind, RoundLease, RoundRow, StoreError};
-use loopwright_core::dispatch::{ConcurrencyLimits, DispatchInput, Dispatcher, FleetFreeze, LoopKey};
+use loopwright_core::dispatch::{ConcurrencyLimits, DispatchInput, Dispatcher, FleetFreeze, FleetMember, LoopKey};
 use loopwright_core::round::{Phase, Round, RoundPhase};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -95,16 +95,21 @@ async fn leased(
         admission: doorman,
     };
     let taken_over = desk.resume_leftovers(left);
-    // A suspended round that may resume now comes before a new round of any loop.
+    first_pass(&mut desk, members, loops);
+    desk.publish(None, EventKind::Up { loops: desk.loops, taken_over });
+    Ok((desk, post))
+}
+
+/// Applies the loops and starts those that are due. A suspended round that may resume now comes before a new round of any
+/// loop.
+fn first_pass(desk: &mut DispatchLoop, members: Vec<FleetMember>, loops: FleetLoops) {
     desk.dispatcher.hold_starts();
     desk.step(DispatchInput::Members(members));
     desk.apply_loops(loops);
-    desk.run_due_entries(now_ms);
+    desk.run_due_entries(desk.since_ms);
     desk.dispatcher.release_starts();
     desk.plan_collection();
     desk.step(DispatchInput::Wake);
-    desk.publish(None, EventKind::Up { loops: desk.loops, taken_over });
-    Ok((desk, post))
 }
 
 /// Whether the store has the flag of the global stop, and that stop, by the flag or by the file.

@@ -291,7 +291,7 @@ impl RoundTask {
 /// The most workers that a round is given to, one after the other.
 const TRIES_MAX: i64 = 3;
 
-/// What becomes of a round whose worker is gone.
+/// The end of a round whose worker is gone.
 enum LostWorker {
     /// The round was not offered to workers.
     None,

@@ -1,4 +1,4 @@
-//! What one request carries to prove that its provider may serve it: a key, a signature over the whole request, or a
+//! The proof in a request that its provider may serve it: a key, a signature over the whole request, or a
 //! token that lasts an hour.
 
 use super::body::{AnyBody, MeteredBody, text_body};

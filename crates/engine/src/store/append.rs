@@ -637,7 +637,7 @@ async fn apply(conn: &mut SqlConnection, batch: &StoreBatch, change: &RowChange)
         RowChange::Flag(row) => put(conn, row).await,
         RowChange::FlagGone { name } => {
             time::drop_flag(conn, name).await?;
-            hints::tell(conn).await
+            hints::notify(conn).await
         }
         RowChange::Memory(row) => put(conn, row).await,
         RowChange::MemoryGone { repo, loop_name, key } => {

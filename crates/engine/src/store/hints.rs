@@ -54,8 +54,8 @@ impl OfferHints<'_> {
     }
 }
 
-/// Tells the workers in the open transaction that a round may be there for them.
-pub(super) async fn tell(conn: &mut SqlConnection) -> SqlResult<()> {
+/// Notifies the workers in the open transaction that a round may be there for them.
+pub(super) async fn notify(conn: &mut SqlConnection) -> SqlResult<()> {
     match conn.dialect() {
         SqlDialect::Sqlite => Ok(()),
         SqlDialect::Postgres => conn.exec(format!("SELECT pg_notify('{CHANNEL}', '')"), &[]).await.map(drop),

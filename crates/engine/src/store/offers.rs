@@ -22,7 +22,7 @@ table! {
     OfferRow in "offers" by ["round"], since 15;
     /// The round.
     round: String,
-    /// What the worker must have: an [`OfferPlace`] as JSON.
+    /// The needs of the round: an [`OfferPlace`] as JSON.
     place: String,
     /// Higher goes first.
     priority: i64,
@@ -34,7 +34,7 @@ table! {
     tries: i64,
 }
 
-/// What the worker of a round must have.
+/// The needs of a round from its worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OfferPlace {
     /// The id of the repository.
@@ -69,7 +69,7 @@ pub(super) async fn put_offer(conn: &mut SqlConnection, row: &OfferRow) -> SqlRe
     let sql = "UPDATE leases SET instance = $1 WHERE name = $2";
     match conn.exec(sql, args![OFFERED, &row.round]).await? {
         0 => Err(StoreErrorKind::Invalid(format!("round {} is offered without a lease", row.round))),
-        _ => hints::tell(conn).await,
+        _ => hints::notify(conn).await,
     }
 }
 
@@ -99,7 +99,7 @@ async fn claim_in(
     let round: String = row.get(0)?;
     let sql = "UPDATE leases SET fence = fence + 1, instance = $1 WHERE name = $2 AND instance = $3";
     if conn.exec(sql, args![instance, &round, OFFERED]).await? == 0 {
-        // It was withdrawn: whoever took the lease away also removes the offer.
+        // It was withdrawn: the process that took the lease away also removes the offer.
         return Ok(None);
     }
     let sql = "UPDATE offers SET worker = $1, tries = tries + 1 WHERE round = $2";
@@ -201,7 +201,7 @@ impl Store {
                 return Ok(None);
             }
             conn.exec("UPDATE offers SET worker = NULL WHERE round = $1", args![round]).await?;
-            hints::tell(conn).await.map(Some)
+            hints::notify(conn).await.map(Some)
         };
         let doing = || format!("offer round {round} again");
         Ok(self.leasing(again, |_| Vec::new()).await.during(doing)?.is_some())

@@ -109,7 +109,7 @@ pub(super) async fn put_worker(conn: &mut SqlConnection, row: &WorkerRow) -> Sql
 pub(super) async fn set_state(conn: &mut SqlConnection, name: &str, state: WorkerState) -> SqlResult<()> {
     match conn.exec("UPDATE workers SET state = $1 WHERE name = $2", args![state.word(), name]).await? {
         0 => Err(StoreErrorKind::Conflict(format!("there is no worker `{name}`"))),
-        _ => hints::tell(conn).await,
+        _ => hints::notify(conn).await,
     }
 }
 

@@ -176,7 +176,7 @@ async fn a_round_whose_worker_is_lost_while_its_maker_works_ends_interrupted_and
     let _ = postgres::server().sql(&url, &expire);
     stage.at(HOUR + 10_000);
     show.ear.hears("ended train interrupted").await;
-    // The worker comes back: its agent ends, and what it writes is refused.
+    // The worker is continued: its agent ends, and what it writes is refused.
     hand.interrupt.cancel();
     match tokio::time::timeout(PATIENCE, hand.notes.recv()).await.expect("in time").expect("it lives") {
         WorkerNote::Ended(_, ended) => assert!(ended.is_err(), "it is fenced: {ended:?}"),

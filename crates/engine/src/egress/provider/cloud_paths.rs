@@ -3,10 +3,10 @@
 use super::{ASKS, is_plain, is_version};
 use crate::egress::signing::RequestSigner;
 
-/// What agents ask a model of Bedrock.
+/// The calls of agents to a model of Bedrock.
 const BEDROCK_ASKS: [&str; 5] =
     ["invoke", "invoke-with-response-stream", "converse", "converse-stream", "count-tokens"];
-/// What agents ask a model of another maker at Vertex AI.
+/// The calls of agents to a model of another maker at Vertex AI.
 const VERTEX_ASKS: [&str; 2] = ["rawPredict", "streamRawPredict"];
 
 /// Whether a request asks a model in a cloud's own way.

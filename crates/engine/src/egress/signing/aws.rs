@@ -126,7 +126,7 @@ fn signed_headers(headers: &HeaderMap) -> BTreeMap<&str, String> {
     signed
 }
 
-/// The path is escaped once more than it is sent.
+/// The signed path is the sent one, escaped again.
 fn escaped_again(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for byte in path.bytes() {

@@ -44,7 +44,7 @@ pub struct GoogleTokens {
     cached: tokio::sync::Mutex<Option<(String, i64)>>,
 }
 
-/// Whose tokens these are.
+/// The account that owns these tokens.
 enum GoogleIdentity {
     Service { email: String, key_id: String, key: Box<RsaKeyPair>, text: String },
     User { client_id: String, client_secret: String, refresh_token: String },

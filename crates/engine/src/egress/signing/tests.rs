@@ -51,64 +51,54 @@ json.dump(found, sys.stdout)
 /// A case: the region, the session token, the path with its query, headers, the body, and the time.
 type SignedCase<'c> = (&'c str, Option<&'c str>, &'c str, &'c [(&'static str, &'c str)], &'c str, i64);
 
+const JSON_TYPE: (&str, &str) = ("content-type", "application/json");
+const CASES: &[SignedCase<'static>] = &[
+    (
+        "us-east-1",
+        None,
+        "/model/anthropic.claude-v1%3A0/invoke",
+        &[JSON_TYPE],
+        r#"{"max_tokens":1}"#,
+        1_794_762_000_000,
+    ),
+    ("eu-west-3", Some("FwoGZ/token+=="), "/model/a/invoke-with-response-stream", &[JSON_TYPE], "", 1_794_762_000_999),
+    (
+        "us-gov-west-1",
+        None,
+        "/model/arn%3Aaws%3Abedrock%3A%3A1%3Ax%2Fy~z/converse",
+        &[],
+        "größer — 大",
+        951_782_400_000,
+    ),
+    ("us-east-1", None, "/openai/v1/chat/completions?b=2&a=1&a=0&c", &[JSON_TYPE], "{}", 4_102_444_799_000),
+    (
+        "ap-southeast-2",
+        Some("t"),
+        "/model/a%20b/invoke",
+        &[("x-amzn-bedrock-trace", "  ENABLED   now "), ("x-amzn-bedrock-accept", "*/*"), ("content-type", "a/b; c=d")],
+        "{}",
+        1_794_762_000_000,
+    ),
+    ("us-east-1", None, "/", &[], "", 0),
+];
+
 #[test]
 fn signatures_are_those_of_botocore() {
     let Some(folder) = clients::require_python("botocore") else { return };
-    let json_type = ("content-type", "application/json");
-    let cases: &[SignedCase<'_>] = &[
-        (
-            "us-east-1",
-            None,
-            "/model/anthropic.claude-v1%3A0/invoke",
-            &[json_type],
-            r#"{"max_tokens":1}"#,
-            1_794_762_000_000,
-        ),
-        (
-            "eu-west-3",
-            Some("FwoGZ/token+=="),
-            "/model/a/invoke-with-response-stream",
-            &[json_type],
-            "",
-            1_794_762_000_999,
-        ),
-        (
-            "us-gov-west-1",
-            None,
-            "/model/arn%3Aaws%3Abedrock%3A%3A1%3Ax%2Fy~z/converse",
-            &[],
-            "größer — 大",
-            951_782_400_000,
-        ),
-        ("us-east-1", None, "/openai/v1/chat/completions?b=2&a=1&a=0&c", &[json_type], "{}", 4_102_444_799_000),
-        (
-            "ap-southeast-2",
-            Some("t"),
-            "/model/a%20b/invoke",
-            &[
-                ("x-amzn-bedrock-trace", "  ENABLED   now "),
-                ("x-amzn-bedrock-accept", "*/*"),
-                ("content-type", "a/b; c=d"),
-            ],
-            "{}",
-            1_794_762_000_000,
-        ),
-        ("us-east-1", None, "/", &[], "", 0),
-    ];
     let host = |region: &str| format!("bedrock-runtime.{region}.amazonaws.com");
-    let input = cases.iter().map(|(region, token, target, headers, body, now_ms)| {
+    let input = CASES.iter().map(|(region, token, target, headers, body, now_ms)| {
         json!({ "method": "POST", "host": host(region), "target": target, "headers": headers, "body": body,
             "token": token, "region": region, "now_ms": now_ms })
     });
     let theirs = python(&folder, BOTOCORE, &input.collect());
-    for (case, theirs) in cases.iter().zip(theirs.as_array().expect("a list")) {
+    for (case, theirs) in CASES.iter().zip(theirs.as_array().expect("a list")) {
         let (region, token, target, given, body, now_ms) = *case;
         let mut headers = HeaderMap::new();
         headers.insert(HOST, HeaderValue::from_str(&host(region)).expect("a host"));
         given.iter().for_each(|(name, value)| {
             drop(headers.insert(*name, HeaderValue::from_str(value).expect("a value")));
         });
-        // What botocore does not sign may come on top.
+        // Headers that botocore does not sign may be added.
         headers.insert("user-agent", HeaderValue::from_static("agent"));
         headers.insert("accept-encoding", HeaderValue::from_static("identity"));
         let token = token.map(|token| format!("aws_session_token={token}\n")).unwrap_or_default();

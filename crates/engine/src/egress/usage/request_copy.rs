@@ -40,7 +40,7 @@ impl RequestCopy {
     /// The facts of the body, and frees the copy.
     pub(crate) fn take_facts(&self) -> RequestFacts {
         let copy = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
-        // What comes after a cut is not known. Only an agent's work is that long, and work has tools.
+        // The rest after a cut is unknown. Only an agent's work is that long, and work has tools.
         let mut facts = RequestFacts { has_tools: copy.is_cut, ..RequestFacts::default() };
         // A body that was cut off names its model if the name came before the cut.
         let _ = serde_json::Deserializer::from_slice(&copy.bytes).deserialize_map(FactFinder(&mut facts));
