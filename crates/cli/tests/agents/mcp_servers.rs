@@ -1,5 +1,5 @@
 //! Servers of the Model Context Protocol that the user's configuration defines and the loop names: each real program
-//! starts them, offers their tools to its model, and performs a call without asking, as maker and as checker.
+//! starts them and performs a call of their tools without asking, as maker, and most also as checker.
 
 use crate::world::{World, model_of};
 
@@ -41,56 +41,69 @@ for line in sys.stdin:
     print(json.dumps({'jsonrpc': '2.0', 'id': asked['id'], 'result': result}), flush=True)
 ";
 
-/// A round whose roles use the server with this agent: the answer of its tool reaches the model of both.
-fn serves(program: &str, used: &str) {
+/// The role that has the server beside the maker, if any.
+#[derive(Clone, Copy, PartialEq)]
+enum ServedChecker {
+    Yes,
+    No,
+}
+
+/// A round whose maker uses the server with this agent, and its checker too or Claude without it: the answer of the tool
+/// reaches the model of exactly these roles.
+fn serves(program: &str, checker: ServedChecker) {
     let argv = serde_json::json!(["python3", "-c", SERVER]);
     let config = format!("mcp_servers: {{ fruit: {{ run: {argv}, env: {{ FRUIT_KIND: stone }} }} }}\n");
-    let Some(world) = World::with_config(program, program, CALLS, &config) else { return };
-    let agent = format!("{{ use: {used}, model: {}, mcp_servers: [fruit] }}", model_of(program));
-    world.write_loop(&agent, &agent, "");
+    let agent = |name: &str, more: &str| format!("{{ use: {name}, model: {}{more} }}", model_of(name));
+    let maker = agent(program, ", mcp_servers: [fruit]");
+    let (checks, second) = match checker {
+        ServedChecker::Yes => (program, maker.clone()),
+        ServedChecker::No => ("claude", agent("claude", "")),
+    };
+    let Some(world) = World::with_config(program, checks, CALLS, &config) else { return };
+    world.write_loop(&maker, &second, "");
     let ended = world.run();
     let details = || format!("{ended:#}\n{}", world.transcripts());
     assert_eq!(ended["outcome"], "escalated", "{}", details());
     assert_eq!(ended["verdict"]["verdict"], "pass", "{}", details());
     let log = world.model.log();
-    let asks = |role: &str, text: &str| {
+    let hears = |role: &str, text: &str| {
         log.iter().any(|one| one["answer"]["block"] == role && one["body"].to_string().contains(text))
     };
-    assert!(asks("maker", "plum red stone no key"), "{}", details());
-    assert!(asks("checker", "plum green stone no key"), "{}", details());
+    assert!(hears("maker", "plum red stone no key"), "{}", details());
+    assert_eq!(hears("checker", "plum green stone no key"), checker == ServedChecker::Yes, "{}", details());
 }
 
 #[test]
 fn claude_uses_the_server_that_its_loop_names() {
-    serves("claude", "claude");
+    serves("claude", ServedChecker::Yes);
 }
 
 #[test]
 fn codex_uses_the_server_that_its_loop_names() {
-    serves("codex", "codex");
+    serves("codex", ServedChecker::Yes);
 }
 
 #[test]
 fn opencode_uses_the_server_that_its_loop_names() {
-    serves("opencode", "opencode");
+    serves("opencode", ServedChecker::Yes);
 }
 
 #[test]
 fn gemini_uses_the_server_that_its_loop_names() {
-    serves("gemini", "gemini");
+    serves("gemini", ServedChecker::Yes);
 }
 
 #[test]
 fn goose_uses_the_server_that_its_loop_names() {
-    serves("goose", "goose");
+    serves("goose", ServedChecker::Yes);
 }
 
 #[test]
-fn qwen_uses_the_server_that_its_loop_names() {
-    serves("qwen", "qwen");
+fn qwen_uses_the_server_that_its_loop_names_and_a_checker_without_it_does_not() {
+    serves("qwen", ServedChecker::No);
 }
 
 #[test]
-fn copilot_uses_the_server_that_its_loop_names() {
-    serves("copilot", "copilot");
+fn copilot_uses_the_server_that_its_loop_names_and_a_checker_without_it_does_not() {
+    serves("copilot", ServedChecker::No);
 }
