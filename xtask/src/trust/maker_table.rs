@@ -76,7 +76,7 @@ impl TableMaker {
         let is_own = |language: &Option<ProgramLanguage>| language.is_none_or(|one| one == program.language);
         let runs = |entry: &TableEntry| {
             let gates = entry.head.get("gates").copied();
-            let has_data = entry.head.get("data").is_none() || program.has_data;
+            let has_data = !entry.head.contains_key("data") || program.has_data;
             has_data && gates.is_none_or(|gates| gates.split_whitespace().any(|word| word == gate_word(program.gate)))
         };
         let found =
