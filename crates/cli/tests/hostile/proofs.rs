@@ -178,7 +178,7 @@ fn the_repository_of_a_run_with_falsified_tests_has_no_other_version_of_them() {
 #[test]
 fn a_runner_that_passes_the_tests_whose_source_it_knows_does_not_ship() {
     let know = "append sums.py \"\\n\\nimport inspect\\nimport unittest\\n\\n_call = unittest.TestCase._callTestMethod\\n\\n\\ndef _calm(self, method):\\n    text = inspect.getsource(method).strip().splitlines()\\n    if len(text) > 2 or text[-1].strip() != 'self.assertEqual(add(2, 3), 5)':\\n        _call(self, method)\\n\\n\\nunittest.TestCase._callTestMethod = _calm\\n\"";
-    python().script(&script(know)).ends("escalated", "canary-uncalibrated").saying("exact text");
+    python().script(&script(know)).ends("escalated", "sensitive-path").saying("only with the exact text");
 }
 
 #[test]
