@@ -29,7 +29,7 @@ enum GatesCommand {
         /// The name of the loop
         #[arg(value_name = "LOOP")]
         name: String,
-        /// Falsify the tests of gates that take long, too
+        /// Also falsify the tests on base, and show how many can prove that a gate fails
         #[arg(long)]
         canaries: bool,
     },
@@ -62,7 +62,7 @@ pub(super) struct GateTrialLine {
     pub(super) finding: Option<String>,
     /// A note about it.
     pub(super) note: Option<String>,
-    /// The number of tests whose falsification the gate notices; `None` if they were not tried.
+    /// The number of tests whose falsification the gate notices; `None` without `--canaries`.
     canaries: Option<usize>,
     /// The number of its tests that a round would withhold from its maker.
     withheld: usize,
@@ -77,19 +77,16 @@ pub(super) struct GateTrialLine {
     log: Option<PathBuf>,
 }
 
-/// The gates whose canaries are tried.
+/// Whether the canaries of gates that run tests are tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CanaryTrials {
-    /// Of every gate that runs tests.
     Tried,
-    /// Of those that take a few seconds.
-    IfShort,
     Skipped,
 }
 
 pub(crate) async fn run(args: GatesArgs, cx: &CommandContext) -> VerbResult {
     let GatesCommand::Test { name, canaries } = args.what;
-    let canaries = if canaries { CanaryTrials::Tried } else { CanaryTrials::IfShort };
+    let canaries = if canaries { CanaryTrials::Tried } else { CanaryTrials::Skipped };
     let repo = cx.repo().await?;
     let loops = cx.loops(&repo)?;
     let spec = loops.find(&name)?.spec.spec().clone();

@@ -136,9 +136,6 @@ impl<'t> TrialLogs<'t> {
     }
 }
 
-/// The canaries of a gate that takes longer are tried on request only.
-const SHORT_SECONDS: u64 = 10;
-
 impl GateTrial<'_> {
     async fn lines(&self, spec: &LoopSpec, canaries: CanaryTrials) -> Result<Vec<GateTrialLine>, CommandError> {
         let runs = tried_on_base(spec);
@@ -169,7 +166,9 @@ impl GateTrial<'_> {
         });
         let mut lines: Vec<GateTrialLine> = lines.chain(heldout).collect();
         self.note_withheld(spec, &resolved, &baseline, &mut lines).await?;
-        self.try_canaries(&resolved, &baseline, &mut lines, canaries).await?;
+        if canaries == CanaryTrials::Tried {
+            self.try_canaries(&resolved, &baseline, &mut lines).await?;
+        }
         self.row.end();
         Ok(lines)
     }
@@ -205,19 +204,13 @@ impl GateTrial<'_> {
         resolved: &ResolvedGates,
         baseline: &GateBaseline,
         lines: &mut [GateTrialLine],
-        trials: CanaryTrials,
     ) -> Result<(), CommandError> {
-        for run in resolved.runs().filter(|_| trials != CanaryTrials::Skipped) {
+        for run in resolved.runs() {
             let base = baseline.0.get(&run.gate.name);
             let Some(line) = lines.iter_mut().find(|line| line.name == run.gate.name) else { continue };
             let shows_tests = base.is_some_and(|base| base.shown.ran() > 0 || base.shown.failed() > 0);
             let has_tests = shows_tests || runner::runs_tests(&run.gate.run) || !run.test_folders.is_empty();
             if run.gate.canary == CanaryMode::Off || !has_tests {
-                continue;
-            }
-            let seconds = base.map_or(0, |base| base.result.duration_ms / 1000);
-            if trials == CanaryTrials::IfShort && seconds >= SHORT_SECONDS {
-                line.evidence.push(format!("canaries: not tried, the gate takes {seconds} s; `--canaries` tries them"));
                 continue;
             }
             let pool = self.gates().canary_pool(run, base).await.map_err(to_failed)?;
