@@ -17,6 +17,10 @@ use tokio::time::{Instant, sleep_until};
 
 const EVERY: Duration = Duration::from_secs(1);
 
+/// The first check takes the size at the start, so it comes before a program has written much. Most short programs end
+/// before it.
+const FIRST: Duration = Duration::from_millis(200);
+
 /// The longest time without a walk.
 const WALK_EVERY: Duration = Duration::from_secs(5);
 
@@ -81,7 +85,7 @@ impl DiskWatch {
             not_before: Instant::now(),
             walked: Instant::now(),
         };
-        Self { next: Instant::now() + EVERY, look: None, state: Some(state) }
+        Self { next: Instant::now() + FIRST, look: None, state: Some(state) }
     }
 
     /// Returns when the tree has used too much. Safe to cancel.

@@ -127,12 +127,12 @@ fn a_checker_does_not_get_withheld_tests_either() {
 fn gates_test_shows_how_many_tests_a_round_withholds_and_how_many_canaries_a_gate_has() {
     let stage = sums();
     stage.commit("");
-    let output = stage.env.command(stage.repo.path()).args(["gates", "test", "fix", "--json"]).output();
+    let output = stage.env.command(stage.repo.path()).args(["gates", "test", "fix", "--canaries", "--json"]).output();
     let output = output.expect("the binary starts");
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("json");
     let gate = &json["gates"][0];
     assert_eq!((&gate["withheld"], &gate["canaries"]), (&5.into(), &26.into()), "{json:#}");
-    let people = stage.env.command(stage.repo.path()).args(["gates", "test", "fix"]).output();
+    let people = stage.env.command(stage.repo.path()).args(["gates", "test", "fix", "--canaries"]).output();
     let text = String::from_utf8_lossy(&people.expect("the binary starts").stdout).into_owned();
     assert!(text.contains("withheld: a round hides 5 tests in 1 files from its maker"), "{text}");
     assert!(text.contains("canaries: 25 tried on base, 1 red there"), "{text}");
