@@ -134,7 +134,24 @@ impl ClientPin {
         pip.arg("--root-user-action=ignore").arg("--target").arg(folder);
         pip.args((self.registry == Registry::PythonAlone).then_some("--no-deps"));
         pip.arg(format!("{}=={}", self.package, self.version)).env("PATH", TRUSTED_PATH);
-        run_command(pip)
+        // pip replaces the folder of programs as a whole, also those of other packages.
+        let (programs, kept) = (folder.join("bin"), folder.join("bin-of-others"));
+        let failed = |error: std::io::Error| format!("keep the programs of other packages: {error}");
+        if programs.is_dir() && !kept.exists() {
+            std::fs::rename(&programs, &kept).map_err(failed)?;
+        }
+        run_command(pip)?;
+        if !kept.is_dir() {
+            return Ok(());
+        }
+        make_folder(&programs)?;
+        for program in std::fs::read_dir(&kept).map_err(failed)?.flatten() {
+            let place = programs.join(program.file_name());
+            if !place.exists() {
+                std::fs::rename(program.path(), place).map_err(failed)?;
+            }
+        }
+        std::fs::remove_dir_all(&kept).map_err(failed)
     }
 
     /// The text files of a crate. `cargo info` downloads a single crate without its dependencies.

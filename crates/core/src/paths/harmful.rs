@@ -184,13 +184,20 @@ fn manifest_sources(path: &str, file: &ChangedFile<'_>) -> Vec<SensitivePath> {
                 )
             }));
         }
-        let looks = dependency_name(line).and_then(|name| Some((similar(&name)?, name)));
+        let names = entries(path, line).filter_map(dependency_name);
+        let looks = names.filter_map(|name| Some((similar(&name)?, name)));
         found.extend(looks.filter(|(_, name)| !before.contains(name.as_str())).map(|(known, name)| {
             finding(path, format!("a dependency `{name}` that looks like `{known}`"), Some(SensitiveKind::Dependency))
         }));
     }
     found.truncate(FOUND_MAX);
     found
+}
+
+/// The entries of a manifest's line: a document in JSON may have all of them on one.
+fn entries<'l>(path: &str, line: &'l str) -> impl Iterator<Item = &'l str> {
+    let is_json = path.to_ascii_lowercase().ends_with(".json");
+    line.split(move |c| is_json && matches!(c, '{' | ',' | '}'))
 }
 
 /// The name that a manifest's line adds, if it looks like a dependency.
@@ -451,6 +458,7 @@ mod tests {
         for (path, before, after) in [
             ("requirements.txt", "flask==2.0\n", "flask==2.0\nreqeusts==2.31\n"),
             ("package.json", "{\n}\n", "{\n  \"dependencies\": {\n    \"lodahs\": \"^4.0.0\"\n  }\n}\n"),
+            ("tools/package.json", "", "{ \"name\": \"tools\", \"dependencies\": { \"lodahs\": \"^4.0.0\" } }\n"),
             ("Cargo.toml", "[dependencies]\n", "[dependencies]\nserde_jsom = \"1\"\n"),
             ("requirements.txt", "flask==2.0\n", "--extra-index-url https://pypi.example.net/simple\nflask==2.0\n"),
             (".npmrc", "", "registry=https://npm.example.net/\n"),
