@@ -118,9 +118,9 @@ async fn import(
     Err(WorkspaceError::SubmoduleMissing { path: shown(path), commit: commit.clone() })
 }
 
-/// Whether the clone lacks the commit.
+/// Whether the clone lacks the commit, or cannot give it: another clone may have it.
 fn is_absent(error: &GitError) -> bool {
-    matches!(error.kind, GitErrorKind::UnknownRef | GitErrorKind::Failed(_))
+    matches!(error.kind, GitErrorKind::UnknownRef | GitErrorKind::Failed(_) | GitErrorKind::Damaged)
 }
 
 async fn write_files(engine: &EngineRepo, commit: &Oid, index: &Path, dest: &Path) -> Result<(), WorkspaceError> {
